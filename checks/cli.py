@@ -1,0 +1,347 @@
+"""The command `preflight`: everything besides the run itself, and the run for installed use.
+
+Exit codes of every verb but `run`: 0 yes or done, 1 the answer is no, 2 usage or unreadable input,
+10 could not tell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import shutil
+import socket
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from checks import __version__
+from checks.core.errors import BusyError, PreflightError, UsageError
+from checks.core.expectation import NotDeclared, Wanted
+from checks.core.load import LOCAL_HOST, load_host
+from checks.core.paths import expected_folders, ledger_folder, suite_config
+from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
+from checks.core.registry import Check, load_areas
+from checks.core.verdict import RunVerdict
+from checks.ledger.anonymous import anonymous
+from checks.ledger.canonical import pretty
+from checks.ledger.diff import Move, difference
+from checks.ledger.document import Ledger
+from checks.ledger.prune import prune
+from checks.ledger.schema import problems, read_ledger
+from checks.ledger.store import HostFolder, write_whole
+from checks.ledger.verify import Report, verify_file, verify_row
+from checks.report.terminal import Style, render
+from checks.report.text import ascii_only, visible
+
+YES, NO, USAGE, COULD_NOT_TELL = 0, 1, 2, 10
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line. Every expected error is one text on standard error."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["run"]:
+        return _run(words[1:])
+    parser = _parser()
+    given = parser.parse_args(words)
+    try:
+        code: int = given.verb(given)
+        sys.stdout.flush()
+    except PreflightError as error:
+        _complain(str(error))
+        return USAGE
+    except BrokenPipeError:
+        # `preflight show … | head`: whoever read has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return YES
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def _complain(text: str) -> None:
+    shown = visible(redact_text(f"preflight: {text}", ENVIRONMENT_SECRETS))
+    encoding = sys.stderr.encoding or "ascii"
+    print(shown.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+
+
+def _say(text: str) -> None:
+    print(text if _unicode() else ascii_only(text))
+
+
+def _unicode() -> bool:
+    return (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="preflight",
+        description="Is this box fit for work? `preflight run --host NAME` finds out; the other "
+        "verbs read what runs have recorded.",
+    )
+    parser.add_argument("--version", action="version", version=f"preflight {__version__}")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+
+    verbs.add_parser(
+        "run",
+        help="run the suite: the same as pytest with the suite's own settings",
+        add_help=False,
+    )
+
+    show = _verb(verbs, "show", _show, "print the report of a ledger, or of a host's newest one")
+    show.add_argument("ledger", metavar="LEDGER|HOST")
+
+    verify = _verb(verbs, "verify", _verify, "was a ledger, or a row of them, altered?")
+    verify.add_argument("ledger", metavar="LEDGER|HOST")
+    verify.add_argument(
+        "--expect", metavar="DIGEST", default="", help="a digest that was kept elsewhere"
+    )
+
+    replay = _verb(verbs, "replay", _replay, "judge again what a ledger recorded")
+    replay.add_argument("ledger", metavar="LEDGER|HOST")
+    replay.add_argument("--expected", metavar="DIR", action="append", default=[])
+
+    diff = _verb(verbs, "diff", _diff, "what changed between two ledgers?")
+    diff.add_argument("before", metavar="LEDGER|HOST")
+    diff.add_argument("after", metavar="LEDGER|HOST")
+
+    explain = _verb(verbs, "explain", _explain, "what does a check look at, and what to do?")
+    explain.add_argument("check", metavar="CHECK", nargs="?")
+    explain.add_argument("--host", metavar="NAME", default=LOCAL_HOST)
+    explain.add_argument("--expected", metavar="DIR", action="append", default=[])
+
+    export = _verb(verbs, "export", _export, "write a copy that may be shown to strangers")
+    export.add_argument("ledger", metavar="LEDGER|HOST")
+    export.add_argument("--anonymous", action="store_true", required=True)
+    export.add_argument("--output", metavar="FILE", help="instead of standard output")
+
+    pruner = _verb(verbs, "prune", _prune, "remove old ledgers of a host, and leave a trace")
+    pruner.add_argument("host", metavar="HOST")
+    pruner.add_argument("--keep", metavar="N", type=_count, required=True)
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError("wanted: a number of ledgers, 1 or more")
+    return int(text)
+
+
+def _verb(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser],  # the type has no public name
+    name: str,
+    function: object,
+    text: str,
+) -> argparse.ArgumentParser:
+    parser = verbs.add_parser(name, help=text, description=text)
+    parser.set_defaults(verb=function)
+    if name not in ("explain",):
+        parser.add_argument("--ledger-dir", metavar="DIR", help="folder of all hosts' ledgers")
+    return parser
+
+
+# run
+
+
+def _run(words: list[str]) -> int:
+    """Run the suite through pytest, with the suite's own settings."""
+    import pytest  # here: no other verb needs it, and it takes its time
+
+    config = suite_config()
+    named = [] if any("::" in word or word.endswith(".py") for word in words) else ["--pyargs", "preflight"]
+    return int(pytest.main(["-c", str(config), f"--rootdir={config.parent}", *named, *words]))
+
+
+# reading
+
+
+def _host_folder(given: argparse.Namespace, host: str) -> HostFolder:
+    return HostFolder(ledger_folder(given.ledger_dir), host)
+
+
+def _recover(folder: HostFolder) -> None:
+    """Recover what crashed runs left, unless one is under way just now."""
+    if not folder.journals():
+        return
+    try:
+        folder.lock()
+    except BusyError:
+        _complain(f"a run of {folder.host} is under way; what follows is older")
+        return
+    try:
+        for path, what in folder.recover(load_areas()):
+            _complain(f"{path.name}: {what}")
+    finally:
+        folder.unlock()
+
+
+def _find(given: argparse.Namespace, text: str) -> Ledger:
+    """Read a ledger by its path, or the newest one of a host."""
+    path = Path(text)
+    if path.is_file() or os.sep in text or text.endswith(".json"):
+        return read_ledger(path)
+    folder = _host_folder(given, text)
+    if not folder.path.is_dir():
+        known = sorted(p.parent.name for p in folder.path.parent.glob("*/head.json"))
+        raise UsageError(
+            f"{text}: neither a file nor a host with ledgers in {folder.path.parent}; "
+            f"hosts there: {', '.join(known) or 'none'}"
+        )
+    _recover(folder)
+    ledger = folder.newest()
+    if ledger is None:
+        raise UsageError(f"{folder.path}: there is no ledger yet")
+    return ledger
+
+
+def _style() -> Style:
+    width = shutil.get_terminal_size((80, 24)).columns
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Style(width=width, colour=colour, unicode=_unicode())
+
+
+def _show(given: argparse.Namespace) -> int:
+    load_areas()
+    ledger = _find(given, given.ledger)
+    sys.stdout.write(render(ledger, _style(), path=ledger.file))
+    return _answer(ledger)
+
+
+def _answer(ledger: Ledger) -> int:
+    """Give the exit code that says whether the box passed."""
+    verdict = RunVerdict(ledger.run["verdict"])
+    return {RunVerdict.PASS: YES, RunVerdict.FAIL: NO}.get(verdict, COULD_NOT_TELL)
+
+
+def _verify(given: argparse.Namespace) -> int:
+    path = Path(given.ledger)
+    if path.is_file() or os.sep in given.ledger or given.ledger.endswith(".json"):
+        report = verify_file(path, given.expect)
+    else:
+        folder = _host_folder(given, given.ledger)
+        if not folder.path.is_dir():
+            raise UsageError(f"{folder.path}: there is no such folder of ledgers")
+        report = verify_row(folder, given.expect)
+        if folder.journals():
+            report.notes.append("a journal is waiting: `preflight show` or the next run recovers it")
+    _print_report(report)
+    return NO if report.wrong else YES
+
+
+def _print_report(report: Report) -> None:
+    for line in report.wrong:
+        _say(visible(f"WRONG  {line}"))
+    for line in report.good:
+        _say(visible(f"ok     {line}"))
+    for line in report.notes:
+        _say(visible(f"note   {line}"))
+
+
+def _replay(given: argparse.Namespace) -> int:
+    ledger = _find(given, given.ledger)
+    words = ["--replay", ledger.file]
+    if given.ledger_dir:
+        words += ["--ledger-dir", given.ledger_dir]
+    for folder in given.expected:
+        words += ["--expected", folder]
+    return _run(words)
+
+
+def _diff(given: argparse.Namespace) -> int:
+    before, after = _find(given, given.before), _find(given, given.after)
+    changed = difference(before, after)
+    for part in changed.parts:
+        sides = f"kind {part.kind.value}, identity {part.identity.value}"
+        _say(visible(f"part   {part.slot}: {sides}: {part.before} → {part.after}"))
+    for move in Move:
+        for row in changed.findings:
+            if row.move is move:
+                _say(visible(f"{move.value:<10} {row.check} [{row.subject}]: {row.before} → {row.after}"))
+    if changed.nothing:
+        _say("nothing changed")
+    return YES if changed.nothing else NO
+
+
+# explaining
+
+
+def _explain(given: argparse.Namespace) -> int:
+    registry = load_areas()
+    if not given.check:
+        for check in registry.checks.values():
+            _say(f"{check.name:<34} {check.title}")
+        return YES
+    found = registry.checks.get(given.check)
+    if found is None:
+        names = [name for name in registry.checks if given.check in name]
+        listed = ", ".join(names or registry.checks)
+        raise UsageError(f"there is no check {given.check!r}; there are: {listed}")
+    loaded = load_host(given.host, expected_folders(given.expected), tuple(registry.checks))
+    _say(f"{found.name}\n")
+    _say(found.explanation)
+    _say("\nFails with")
+    for slug, text in found.causes.items():
+        _say(textwrap.fill(f"{slug}: {text}", 78, initial_indent="  ", subsequent_indent="    "))
+    rests = ", ".join(found.premise) or "nothing that can be swapped"
+    _say(f"\nRests on: {rests}")
+    if found.blocked_by:
+        _say(f"Explained by: {', '.join(found.blocked_by)}")
+    _say(f"Controls: {len(found.controls)} planted observations, judged in every run")
+    _say(f"\nCompared with (host {given.host})")
+    for line in _numbers(found, loaded.expected):
+        _say(textwrap.fill(line, 78, initial_indent="  ", subsequent_indent="    "))
+    return YES
+
+
+def _numbers(check: Check, expected: object) -> list[str]:
+    lines = []
+    for case in check.cases(expected):  # type: ignore[arg-type]
+        if isinstance(case.wanted, Wanted):
+            basis = case.wanted.basis.value
+            lines.append(f"{case.subject}: {case.wanted.value} ({basis}: {case.wanted.source})")
+        elif isinstance(case.wanted, NotDeclared):
+            lines.append(f"{case.subject}: {case.wanted.fact}")
+        else:
+            lines.append(f"{case.subject}: {case.wanted.says}")
+    return lines
+
+
+# copying and removing
+
+
+def _export(given: argparse.Namespace) -> int:
+    ledger = _find(given, given.ledger)
+    names = {getpass.getuser(), socket.gethostname(), socket.gethostname().partition(".")[0]}
+    copy = anonymous(ledger, names - {"root", "localhost"})
+    wrong = problems(copy, "the copy")
+    if wrong:
+        raise PreflightError(f"the copy would be against the schema: {wrong[0]}")
+    data = pretty(copy)
+    if given.output:
+        try:
+            write_whole(Path(given.output), data)
+        except OSError as error:
+            raise PreflightError(f"{given.output}: cannot be written ({error.strerror})") from error
+    else:
+        sys.stdout.buffer.write(data)
+    return YES
+
+
+def _prune(given: argparse.Namespace) -> int:
+    folder = _host_folder(given, given.host)
+    if not folder.path.is_dir():
+        raise UsageError(f"{folder.path}: there is no such folder of ledgers")
+    folder.lock()
+    try:
+        removed = prune(folder, given.keep)
+    finally:
+        folder.unlock()
+    for name in removed:
+        _say(f"removed {name}")
+    _say(f"{len(removed)} removed; verify accepts that")
+    return YES
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What every area shares: verdicts, facts, expectations, the registry and the runner."""

@@ -1,0 +1,126 @@
+"""Expectations: what a fact is compared with, and what that number rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Generic, TypeVar
+
+from checks.core.profile import Profile
+from checks.core.reader import setting
+
+V = TypeVar("V")
+
+
+class Basis(str, Enum):
+    """What an expectation rests on."""
+
+    DECLARED = "declared"
+    """The profile says so."""
+    INVARIANT = "invariant"
+    """True on every healthy box."""
+    MEASURED = "measured"
+    """Somebody measured it; the entry says where and when."""
+    SPECIFICATION = "specification"
+    """A data sheet says so; nobody measured it."""
+    ASSUMED = "assumed"
+    """Detected or guessed; nobody stands for it."""
+
+    @property
+    def confirms(self) -> bool:
+        """Whether a pass on this basis counts as confirmed."""
+        return self in (Basis.DECLARED, Basis.INVARIANT, Basis.MEASURED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted(Generic[V]):
+    """A value to compare with, as one judge takes it, and where it comes from."""
+
+    value: V
+    basis: Basis
+    source: str
+    """File and key, or the rule; with the date where it was measured."""
+    premise: Mapping[str, str] = field(default_factory=dict)
+    """Kind digests of the components that it was measured on, by component."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotDeclared:
+    """There is nothing to compare with, and the fact that makes it so."""
+
+    fact: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Missing:
+    """Something should be there to compare with and is not: `unknown: no-expectation`."""
+
+    says: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case(Generic[V]):
+    """One subject of one check, with what is wanted of it."""
+
+    subject: str
+    wanted: Wanted[V] | NotDeclared | Missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation:
+    """One measured or specified number, as `measured/<host>.toml` holds it."""
+
+    check: str = setting("Id of the check, such as `machine.memory.total`.")
+    subject: str = setting("Subject, as the report shows it in brackets.", default="box")
+    value: float = setting("The number, in the unit below.")
+    unit: str = setting("UCUM unit: By, s, W, Cel, By/s, 1.", pattern=r"[A-Za-z0-9/%.{}_-]{1,32}")
+    lower_ratio: float | None = setting(
+        "Largest allowed shortfall as a ratio of the value (-0.03); left out = open.",
+        default=None,
+        minimum=-1.0,
+        maximum=0.0,
+    )
+    upper_ratio: float | None = setting(
+        "Largest allowed excess as a ratio of the value (0.03); left out = open.",
+        default=None,
+        minimum=0.0,
+    )
+    basis: str = setting(
+        "`measured`, `specification` or `assumed`.",
+        choices=("measured", "specification", "assumed"),
+    )
+    source: str = setting("Ledger digest, data sheet, or who says so.")
+    measured_at: str = setting(
+        "Day of the measurement, YYYY-MM-DD.", default="", pattern=r"(\d{4}-\d{2}-\d{2})?"
+    )
+    runs: int = setting("How many times it was measured.", default=1, minimum=1)
+    premise: dict[str, str] = setting(
+        "Kind digests of what it was measured on, by component.", default_factory=dict
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectationFile:
+    """A file of measured numbers for one host."""
+
+    schema: int = setting("Version of this format.", choices=(1,))
+    expectation: tuple[Expectation, ...] = setting("The numbers.", default=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """Everything that this run compares with."""
+
+    profile: Profile
+    profile_file: str
+    """Name of the profile's file, for messages; empty for `local`."""
+    numbers: tuple[Expectation, ...] = ()
+
+    def number(self, check: str, subject: str) -> Expectation | None:
+        """Find the measured number for a check and a subject."""
+        for entry in self.numbers:
+            if (entry.check, entry.subject) == (check, subject):
+                return entry
+        return None

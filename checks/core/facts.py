@@ -1,0 +1,80 @@
+"""Facts: what a probe saw, as plain data, and the typed reason why it could not see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Blind(str, Enum):
+    """Why something could not be seen."""
+
+    ABSENT = "absent"
+    """The file, library or tool is not there."""
+    PERMISSION = "permission"
+    """It is there and this user may not read it."""
+    UNSUPPORTED = "unsupported"
+    """This box, board or kernel has no such thing."""
+    TIMED_OUT = "timed-out"
+    MALFORMED = "malformed"
+    """An answer came and it makes no sense (empty, garbage, not a number)."""
+    AMBIGUOUS = "ambiguous"
+    """More than one thing fits what the profile names."""
+    LOST = "lost"
+    """The child that looked died without an answer."""
+    NOT_RECORDED = "not-recorded"
+    """The recording that is judged does not hold it."""
+    NOT_ASKED = "not-asked"
+    """Nothing names it, so nobody looked."""
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Instead of a value: why there is none. Never counts as a measurement."""
+
+    reason: Blind
+    detail: str
+    """What was tried, in one line."""
+    remedy: str = ""
+    """What would show it, where that is known."""
+
+    def __str__(self) -> str:
+        """Render in one line."""
+        return f"{self.reason.value}: {self.detail}"
+
+
+class NotRecordedError(Exception):
+    """A judge asked for a field that the recorded observation does not hold."""
+
+    def __init__(self, type_name: str, field: str) -> None:
+        """Name the field."""
+        super().__init__(f"{type_name}.{field} was not recorded")
+        self.field = field
+
+
+class Facts:
+    """Base of all facts classes: frozen dataclasses without defaults, units in field names.
+
+    A field that an older recording lacks raises NotRecordedError when it is read; there is no
+    default that could be taken for a measurement.
+    """
+
+    def __getattr__(self, name: str) -> object:
+        """Say that a declared field is missing from the recording."""
+        if name in getattr(type(self), "__dataclass_fields__", {}):
+            raise NotRecordedError(type(self).__name__, name)
+        raise AttributeError(name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """What one probe saw of one subject, once."""
+
+    probe: str
+    subject: str
+    seen: Facts | Unseen
+    elapsed_s: float
+
+
+BOX = "box"
+"""The subject of what is true of the whole machine."""

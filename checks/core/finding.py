@@ -1,0 +1,154 @@
+"""Findings: what a judge says, and what the runner makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from checks.core.codec import Json, decode, encode
+from checks.core.expectation import Basis
+from checks.core.verdict import Reason, Verdict
+
+Quantities = Mapping[str, Json]
+"""Names carry their unit as a suffix: `memory_total_bytes`, `effective_cpus`, `step_s`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What a judge decides. The runner adds whose it is and what it rests on."""
+
+    verdict: Verdict
+    says: str
+    """The finding in one line, with the numbers."""
+    cause: str = ""
+    """Slug that the check declares; empty on a pass."""
+    reason: Reason | None = None
+    observed: Quantities = field(default_factory=dict)
+    expected: Quantities = field(default_factory=dict)
+    remedy: str = ""
+    """What to change, where, and how to see that it worked."""
+    notes: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    """The raw lines that were read."""
+
+
+def ok(
+    says: str,
+    *,
+    observed: Quantities | None = None,
+    expected: Quantities | None = None,
+    notes: tuple[str, ...] = (),
+    evidence: tuple[str, ...] = (),
+) -> Judgement:
+    """Within the expectation."""
+    return Judgement(
+        verdict=Verdict.PASS,
+        says=says,
+        observed=observed or {},
+        expected=expected or {},
+        notes=notes,
+        evidence=evidence,
+    )
+
+
+def fail(
+    cause: str,
+    says: str,
+    *,
+    remedy: str,
+    observed: Quantities | None = None,
+    expected: Quantities | None = None,
+    notes: tuple[str, ...] = (),
+    evidence: tuple[str, ...] = (),
+) -> Judgement:
+    """Outside the expectation, for a cause that the check declares."""
+    return Judgement(
+        verdict=Verdict.FAIL,
+        says=says,
+        cause=cause,
+        remedy=remedy,
+        observed=observed or {},
+        expected=expected or {},
+        notes=notes,
+        evidence=evidence,
+    )
+
+
+def unknown(
+    reason: Reason,
+    says: str,
+    *,
+    remedy: str = "",
+    observed: Quantities | None = None,
+    expected: Quantities | None = None,
+    evidence: tuple[str, ...] = (),
+) -> Judgement:
+    """Could not tell, and why."""
+    return Judgement(
+        verdict=Verdict.UNKNOWN,
+        says=says,
+        reason=reason,
+        remedy=remedy,
+        observed=observed or {},
+        expected=expected or {},
+        evidence=evidence,
+    )
+
+
+def not_applicable(fact: str) -> Judgement:
+    """Has no meaning here; `fact` is what makes it so."""
+    return Judgement(verdict=Verdict.NOT_APPLICABLE, says=fact)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One property of one subject: the row of every report."""
+
+    check: str
+    subject: str
+    verdict: Verdict
+    says: str
+    cause: str
+    cause_text: str
+    reason: Reason | None
+    blocked_by: str
+    """The check that explains this one, where the reason is `blocked-by`."""
+    observed: dict[str, Json]
+    expected: dict[str, Json]
+    basis: Basis | None
+    """What the expectation rests on; None where none was compared."""
+    source: str
+    """Where the expectation is written, or where and when it was measured."""
+    confirmed: bool
+    """A pass on a basis that somebody declared or measured, or that holds on every box."""
+    remedy: str
+    notes: tuple[str, ...]
+    evidence: tuple[str, ...]
+    premise: tuple[str, ...]
+    """Components of the fingerprint that the verdict rests on."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Identity of the row: check and subject."""
+        return (self.check, self.subject)
+
+    @property
+    def name(self) -> str:
+        """Check and subject as reports show them."""
+        return f"{self.check} [{self.subject}]"
+
+    def to_json(self) -> dict[str, Json]:
+        """Give the row as JSON."""
+        row = encode(self)
+        assert isinstance(row, dict)  # noqa: S101 - a dataclass always encodes to an object
+        return row
+
+    @staticmethod
+    def from_json(row: Json, path: str = "finding") -> Finding:
+        """Read a row.
+
+        Raises:
+            CodecError: where it is not one.
+
+        """
+        return decode(Finding, row, path)

@@ -1,0 +1,155 @@
+"""Loads what is expected of a host from the folders of expectations."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from checks.core.codec import Json, decode, encode
+from checks.core.errors import InputError, Problem, ProfileError, UsageError
+from checks.core.expectation import Expectation, Expected, ExpectationFile
+from checks.core.profile import LOCAL, Profile
+from checks.core.reader import read_document
+from checks.core.redact import ENVIRONMENT_SECRETS, redact
+from checks.core.toml import Document, load_toml
+
+LOCAL_HOST = "local"
+HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+"""A host's name becomes a folder and part of file names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A file that a run compares with, as the ledger keeps it."""
+
+    file: str
+    sha256: str
+    content: Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """Everything expected of a host, and the files that it came from."""
+
+    expected: Expected
+    profile: Source
+    numbers: tuple[Source, ...]
+
+
+def known_hosts(folders: Sequence[Path]) -> list[str]:
+    """List the hosts that have a profile."""
+    names: set[str] = set()
+    for folder in folders:
+        names.update(path.stem for path in (folder / "hosts").glob("*.toml"))
+    return sorted(names)
+
+
+def load_host(host: str, folders: Sequence[Path], checks: Sequence[str] = ()) -> Loaded:
+    """Load profile and numbers of a host.
+
+    Args:
+        host: its name, or `local` for the empty profile.
+        folders: where to look, first found first.
+        checks: known check ids, to find slips in the profile; empty: not compared.
+
+    Raises:
+        UsageError: no such host, or a name that cannot be one.
+        ProfileError: every problem of every file.
+
+    """
+    if not HOST_NAME.fullmatch(host):
+        wanted = "letters, digits, dot, underscore and hyphen, at most 63"
+        raise UsageError(f"--host {host!r} is not a host's name; wanted: {wanted}")
+    problems: list[Problem] = []
+    profile, source = LOCAL, Source(file="", sha256="", content=encode(LOCAL))
+    path = next((p for f in folders if (p := f / "hosts" / f"{host}.toml").is_file()), None)
+    if path is not None:
+        try:
+            profile, source = _read_profile(path, checks)
+        except InputError as error:
+            problems += error.problems
+    elif host != LOCAL_HOST:
+        raise UsageError(_unknown_host(host, folders))
+    numbers: list[Expectation] = []
+    sources: list[Source] = []
+    for folder in folders:
+        file = folder / "measured" / f"{host}.toml"
+        if not file.is_file():
+            continue
+        try:
+            document = load_toml(file)
+            entries = read_document(ExpectationFile, document).expectation
+            problems += _slips(
+                document, [(f"expectation[{n}].check", e.check) for n, e in enumerate(entries)], checks
+            )
+        except InputError as error:
+            problems += error.problems
+            continue
+        numbers += entries
+        content = redact(encode(entries), ENVIRONMENT_SECRETS)
+        sources.append(Source(file=str(file), sha256=document.sha256, content=content))
+    if problems:
+        raise ProfileError(*problems)
+    return Loaded(
+        expected=Expected(
+            profile=profile,
+            profile_file=Path(source.file).name or f"{host} (no profile)",
+            numbers=tuple(numbers),
+        ),
+        profile=source,
+        numbers=tuple(sources),
+    )
+
+
+def _read_profile(path: Path, checks: Sequence[str]) -> tuple[Profile, Source]:
+    document = load_toml(path)
+    profile = read_document(Profile, document)
+    named = [(f'checks.optional."{name}"', name) for name in profile.checks.optional]
+    named += [(f"waiver[{n}].check", waiver.check) for n, waiver in enumerate(profile.waiver)]
+    problems = _slips(document, named, checks)
+    if problems:
+        raise ProfileError(*problems)
+    # Judges see what the ledger keeps, so that a replay sees the same.
+    content = redact(encode(profile), ENVIRONMENT_SECRETS)
+    source = Source(file=str(path), sha256=document.sha256, content=content)
+    return decode(Profile, content), source
+
+
+def _slips(
+    document: Document, named: Sequence[tuple[str, str]], checks: Sequence[str]
+) -> list[Problem]:
+    """Find names of checks that do not exist: a slip there would silently do nothing."""
+    problems = []
+    for key, name in named:
+        if checks and name not in checks:
+            close = difflib.get_close_matches(name, checks, n=1)
+            wanted = f"did you mean `{close[0]}`?" if close else "`preflight explain` lists them all"
+            line = document.line(key.replace('"', ""))
+            problems.append(
+                Problem(
+                    file=document.file,
+                    line=line,
+                    key=key,
+                    found=f"there is no check {name!r}",
+                    wanted=wanted,
+                )
+            )
+    return problems
+
+
+def _unknown_host(host: str, folders: Sequence[Path]) -> str:
+    known = known_hosts(folders)
+    close = difflib.get_close_matches(host, [*known, LOCAL_HOST], n=1)
+    guess = f" Did you mean {close[0]}?" if close else ""
+    own = next((folder for folder in folders if folder.is_dir()), folders[-1])
+    return (
+        f"there is no profile for the host {host!r}.{guess}\n"
+        f"known hosts: {', '.join([LOCAL_HOST, *known])}\n"
+        f"looked in: {', '.join(str(folder / 'hosts') for folder in folders)}\n"
+        f"to make one: copy {folders[-1] / 'hosts' / 'example-h100.toml'} to "
+        f"{own / 'hosts' / f'{host}.toml'} and edit it; "
+        "or run with --host local, which needs no profile"
+    )

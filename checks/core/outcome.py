@@ -1,0 +1,157 @@
+"""What a whole run says: counts, waivers, verdict and exit code. Pure."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from checks.core.expectation import Basis
+from checks.core.finding import Finding
+from checks.core.profile import Waiver
+from checks.core.verdict import EXIT_CODES, LOOKS, ExitEffect, RunVerdict, Verdict
+
+WAIVER_CHECK = "profile.waiver"
+"""Id of the findings about waivers themselves."""
+WAIVER_CAUSES = {
+    "waiver-expired": "a waiver's day has passed and the fault is still there",
+    "waiver-not-needed": "a waiver covers nothing that fails any more",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a run says."""
+
+    verdict: RunVerdict
+    exit_code: int
+    counts: dict[str, int]
+    """Findings by verdict; `confirmed` and `unconfirmed` split the passes, `waived` the fails."""
+    waived: tuple[tuple[str, str], ...]
+    """Check and subject of the fails that a waiver covers."""
+    missing: tuple[tuple[str, str], ...]
+    """Required findings that are unknown or not run: they make the run incomplete."""
+
+
+def waiver_findings(
+    waivers: Iterable[Waiver], findings: Iterable[Finding], today: datetime.date
+) -> tuple[Finding, ...]:
+    """Judge the waivers themselves: expired, no longer needed, or in use."""
+    rows = list(findings)
+    return tuple(
+        _waiver_finding(index, waiver, rows, today) for index, waiver in enumerate(waivers)
+    )
+
+
+def _covers(waiver: Waiver, finding: Finding) -> bool:
+    return finding.check == waiver.check and waiver.subject in (None, finding.subject)
+
+
+def _waiver_finding(
+    index: int, waiver: Waiver, rows: list[Finding], today: datetime.date
+) -> Finding:
+    covered = [row for row in rows if _covers(waiver, row)]
+    failing = [row for row in covered if row.verdict is Verdict.FAIL]
+    undecided = [row for row in covered if row.verdict in (Verdict.UNKNOWN, Verdict.NOT_RUN)]
+    subject = f"{waiver.check}{f'/{waiver.subject}' if waiver.subject else ''}"
+    until = waiver.until.isoformat()
+    verdict, cause, remedy = Verdict.PASS, "", ""
+    if failing and today > waiver.until:
+        verdict, cause = Verdict.FAIL, "waiver-expired"
+        says = f"expired on {until}, and {failing[0].name} still fails ({waiver.ticket})"
+        remedy = f"mend the fault, or set a new day in waiver[{index}].until; rerun"
+    elif failing:
+        verdict = Verdict.NOT_APPLICABLE
+        says = f"in use until {until}: {waiver.reason} ({waiver.ticket})"
+    elif undecided:
+        verdict = Verdict.NOT_APPLICABLE
+        says = f"not decided: {undecided[0].name} is {undecided[0].verdict.value}"
+    else:
+        verdict, cause = Verdict.FAIL, "waiver-not-needed"
+        says = f"nothing fails that it covers ({waiver.ticket})"
+        remedy = f"remove waiver[{index}] from the profile; rerun"
+    return Finding(
+        check=WAIVER_CHECK,
+        subject=subject,
+        verdict=verdict,
+        says=says,
+        cause=cause,
+        cause_text=WAIVER_CAUSES.get(cause, ""),
+        reason=None,
+        blocked_by="",
+        observed={},
+        expected={"until": until},
+        basis=Basis.DECLARED,
+        source=f"waiver[{index}]",
+        confirmed=False,
+        remedy=remedy,
+        notes=(),
+        evidence=(),
+        premise=(),
+    )
+
+
+def outcome(
+    findings: Iterable[Finding],
+    *,
+    waivers: Iterable[Waiver],
+    optional: Mapping[str, str],
+    today: datetime.date,
+    interrupted: bool,
+    scope: str,
+) -> Outcome:
+    """Add up a run.
+
+    Args:
+        findings: all of them, those about waivers included.
+        waivers: of the profile.
+        optional: check id = reason, of the profile.
+        today: day of the run, UTC.
+        interrupted: whether the run was stopped before its end.
+        scope: `all`, or the one area that the run speaks of.
+
+    """
+    rows = list(findings)
+    valid = [waiver for waiver in waivers if today <= waiver.until]
+    waived = tuple(
+        row.key
+        for row in rows
+        if row.verdict is Verdict.FAIL and any(_covers(waiver, row) for waiver in valid)
+    )
+    counts = {verdict.value: 0 for verdict in Verdict}
+    for row in rows:
+        counts[row.verdict.value] += 1
+    counts["confirmed"] = sum(row.confirmed for row in rows)
+    counts["unconfirmed"] = counts[Verdict.PASS.value] - counts["confirmed"]
+    counts["waived"] = len(waived)
+    spoken = [row for row in rows if in_scope(row.check, scope)]
+    missing = tuple(
+        row.key
+        for row in spoken
+        if LOOKS[row.verdict].exit_effect is ExitEffect.INCOMPLETE and row.check not in optional
+    )
+    failed = [
+        row
+        for row in spoken
+        if LOOKS[row.verdict].exit_effect is ExitEffect.FAILS and row.key not in waived
+    ]
+    if interrupted:
+        verdict = RunVerdict.INTERRUPTED
+    elif failed:
+        verdict = RunVerdict.FAIL
+    elif missing or not any(row.confirmed for row in spoken):
+        verdict = RunVerdict.INCOMPLETE
+    else:
+        verdict = RunVerdict.PASS
+    return Outcome(
+        verdict=verdict,
+        exit_code=EXIT_CODES[verdict],
+        counts=counts,
+        waived=waived,
+        missing=missing,
+    )
+
+
+def in_scope(check: str, scope: str) -> bool:
+    """Whether a run of this scope speaks of a check; it always speaks of its own waivers."""
+    return scope == "all" or check.partition(".")[0] == scope or check == WAIVER_CHECK

@@ -1,0 +1,59 @@
+"""Where things are read and written, first found first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[2]
+"""The checkout, or the folder that the packages are installed in."""
+
+
+def is_checkout() -> bool:
+    """Whether the code runs from a checkout, and not from an installed package."""
+    return (HERE / "expected").is_dir() and (HERE / "pyproject.toml").is_file()
+
+
+def suite() -> Path:
+    """Folder of the suite itself."""
+    return HERE / "preflight"
+
+
+def suite_config() -> Path:
+    """The suite's own pytest configuration."""
+    return suite() / "pytest.toml"
+
+
+def _shipped() -> Path:
+    return HERE if is_checkout() else suite() / "_data"
+
+
+def expected_folders(given: Iterable[str] = ()) -> list[Path]:
+    """Folders of expectations: those given, $PREFLIGHT_EXPECTED, the checkout's or installed ones."""
+    folders = [Path(folder) for folder in given]
+    if os.environ.get("PREFLIGHT_EXPECTED"):
+        folders.append(Path(os.environ["PREFLIGHT_EXPECTED"]))
+    return [*folders, _shipped() / "expected"]
+
+
+def ledger_folder(given: str | None = None) -> Path:
+    """Folder of all ledgers: given, $PREFLIGHT_LEDGERS, the checkout's, or the user's state."""
+    if given:
+        return Path(given)
+    if os.environ.get("PREFLIGHT_LEDGERS"):
+        return Path(os.environ["PREFLIGHT_LEDGERS"])
+    if is_checkout():
+        return HERE / "ledgers"
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser() / "preflight"
+
+
+def schema_file(name: str) -> Path:
+    """A published schema, such as `ledger-1.json`."""
+    return _shipped() / "ledgers" / "schema" / name
+
+
+def commit_file() -> Path:
+    """The note that an installed package keeps about its commit."""
+    return suite() / "_data" / "commit.txt"

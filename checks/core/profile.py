@@ -1,0 +1,163 @@
+"""The profile of a box: what it should be, and what it is for.
+
+Every section is a dataclass here; the JSON Schema in `expected/schema/` is made from them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from checks.core.place import THIS, PlaceError, parse_place
+from checks.core.reader import NAME, setting
+
+SCHEMA_ID = "https://preflight.invalid/schema/profile-1.json"
+
+_CHECK = r"[a-z0-9]+(\.[a-z0-9-]+)+"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hardware:
+    """What the box should be made of. What is left out is not judged."""
+
+    architecture: str | None = setting(
+        "Machine type as `uname -m` prints it: x86_64, aarch64.", default=None
+    )
+    virtualization: str | None = setting(
+        "`none` (bare metal), `vm` (any hypervisor), or the hypervisor's name: kvm, vmware, …",
+        default=None,
+    )
+    container: str | None = setting(
+        "`none`, `any`, or the kind: docker, podman, kubernetes, lxc, systemd-nspawn.",
+        default=None,
+    )
+    product_name: str | None = setting(
+        "System product name as /sys/class/dmi/id/product_name shows it.", default=None
+    )
+    memory_total_bytes: int | None = setting(
+        "Memory fitted, in bytes (nominal).", default=None, minimum=1
+    )
+    memory_tolerance_ratio: float | None = setting(
+        "How far MemTotal may be off, as a ratio of the nominal size; left out: 3 %, or 600 MiB "
+        "where that is more (the kernel keeps some back).",
+        default=None,
+        minimum=0.0,
+        maximum=0.5,
+    )
+    memory_available_min_bytes: int | None = setting(
+        "Memory that must be available when the suite runs, in bytes.", default=None, minimum=1
+    )
+    assumed: tuple[str, ...] = setting(
+        "Keys of this table that were detected and that nobody has declared yet: a pass against "
+        "them stays unconfirmed.",
+        default=(),
+    )
+
+    def problems(self) -> Iterator[tuple[str, str, str]]:
+        """Find what one key alone cannot show: key, what was found, what is wanted."""
+        for index, key in enumerate(self.assumed):
+            if getattr(self, key, None) is None or key == "assumed":
+                yield f"assumed[{index}]", f"found {key!r}", "name a key that this table holds"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paths:
+    """Folders that the box needs room in."""
+
+    model_cache: str | None = setting(
+        "Folder of downloaded models; left out: HF_HUB_CACHE, HF_HOME, or the hub's default.",
+        default=None,
+    )
+    tmp: str | None = setting("Folder for temporary files; left out: TMPDIR or /tmp.", default=None)
+    tmp_free_min_bytes: int | None = setting(
+        "Room that must be free in it, in bytes.", default=None, minimum=1
+    )
+
+    def problems(self) -> Iterator[tuple[str, str, str]]:
+        """Find what one key alone cannot show."""
+        for key in ("model_cache", "tmp"):
+            path = getattr(self, key)
+            if path is not None and not path.startswith(("/", "~")):
+                yield key, f"found {path!r}", "an absolute path is wanted"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serve:
+    """One model that the box is to serve."""
+
+    name: str = setting("Name in reports and test ids.", pattern=NAME)
+    engine: str = setting("Engine: llama.cpp, vllm, sglang, ollama, …", default="", pattern=r".{0,60}")
+    command: str | tuple[str, ...] | None = setting(
+        "Command line that starts it, as a shell line or as a list.", default=None
+    )
+    env: dict[str, str] = setting("Environment that it is started with.", default_factory=dict)
+    where: str = setting(
+        "Whose limits apply: `this` (started from where the suite runs), `pid:N`, `port:N`, "
+        "`process:NAME`, `unit:NAME` (systemd), `container:ID`.",
+        default=THIS,
+    )
+    model: str | None = setting("Hub id (`org/name`) or absolute path of the model.", default=None)
+    model_bytes: int | None = setting("Size of the model's files, in bytes.", default=None, minimum=1)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command as a list of words; empty if none is declared."""
+        if isinstance(self.command, str):
+            return tuple(shlex.split(self.command))
+        return self.command or ()
+
+    def problems(self) -> Iterator[tuple[str, str, str]]:
+        """Find what one key alone cannot show."""
+        try:
+            words = self.argv
+        except ValueError as error:
+            yield "command", f"found {self.command!r} ({error})", "close the quotation"
+            words = ("",)
+        if self.command is not None and not words:
+            yield "command", "found an empty command", "write the command, or leave the key out"
+        try:
+            parse_place(self.where)
+        except PlaceError as error:
+            yield "where", f"found {self.where!r}", f"wanted: {error}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checks:
+    """Which checks this box may go without."""
+
+    optional: dict[str, str] = setting(
+        "Check id = reason. An optional check that could not tell does not make the run "
+        "incomplete; one that fails still fails.",
+        default_factory=dict,
+        pattern=r"(?s).*\S.*",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiver:
+    """A known fail that may stand until a day. It never counts as a pass."""
+
+    check: str = setting("Id of the check.", pattern=_CHECK)
+    subject: str | None = setting("Subject; left out: every subject of the check.", default=None)
+    reason: str = setting("Why it may stand.", pattern=r"(?s).*\S.*")
+    ticket: str = setting("Where it is being mended.", pattern=r"(?s).*\S.*")
+    until: datetime.date = setting("Last day on which it holds, YYYY-MM-DD (UTC).")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """What a box should be and what it is for."""
+
+    schema: int = setting("Version of this format.", choices=(1,))
+    description: str = setting("One line for the report.", default="")
+    hardware: Hardware = setting("What the box should be made of.", default=Hardware())
+    paths: Paths = setting("Folders that it needs room in.", default=Paths())
+    serve: tuple[Serve, ...] = setting("Models to serve.", default=(), unique="name")
+    checks: Checks = setting("Which checks it may go without.", default_factory=Checks)
+    waiver: tuple[Waiver, ...] = setting("Known fails that may stand until a day.", default=())
+
+
+LOCAL = Profile(schema=1)
+"""The empty profile, `--host local`: nothing is declared."""

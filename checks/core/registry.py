@@ -1,0 +1,214 @@
+"""What exists: probes, checks and their controls. One line each registers them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import field as dataclass_field
+from typing import Any
+
+from checks.core.expectation import Case, Expected
+from checks.core.facts import BOX, Facts, Unseen
+from checks.core.finding import Judgement
+from checks.core.profile import Profile
+from checks.core.world import World
+
+AREAS = ("machine",)
+"""Packages under `checks` that register probes and checks, in the order in which they are judged."""
+
+_ID = re.compile(r"[a-z0-9]+(\.[a-z0-9-]+)+")
+
+Read = Callable[[World, Any], "Facts | Unseen"]
+Targets = Callable[[Profile], Mapping[str, Any]]
+Judge = Callable[..., Judgement]
+Cases = Callable[[Expected], Iterable[Case[Any]]]
+
+
+def _box(_: Profile) -> Mapping[str, Any]:
+    return {BOX: None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """Something that looks at the world: its name, what it gives, and how long it may take."""
+
+    name: str
+    sees: type[Facts]
+    read: Read | None
+    """None for what the run itself hands over (the previous ledger)."""
+    targets: Targets
+    """Subject = what `read` gets, from the profile."""
+    per_subject: bool
+    deadline_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """An observation for which the outcome is known beforehand."""
+
+    seen: tuple[Facts, ...]
+    wanted: Any
+    fails: str
+    """The cause with which the judge must fail; empty where it must pass."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One property that is judged."""
+
+    name: str
+    title: str
+    """One line: the first of the judge's docstring."""
+    explanation: str
+    """The judge's docstring, as `preflight explain` prints it."""
+    sees: tuple[type[Facts], ...]
+    cases: Cases
+    judge: Judge
+    premise: tuple[str, ...]
+    causes: Mapping[str, str]
+    blocked_by: tuple[str, ...]
+    controls: list[Control] = dataclass_field(default_factory=list)
+
+    @property
+    def area(self) -> str:
+        """First part of the id."""
+        return self.name.partition(".")[0]
+
+
+class Registry:
+    """All probes and checks, by name."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.probes: dict[str, Probe] = {}
+        self.checks: dict[str, Check] = {}
+
+    def probe_of(self, facts: type[Facts]) -> Probe:
+        """Find the probe that gives facts of this type."""
+        return next(probe for probe in self.probes.values() if probe.sees is facts)
+
+    def facts_named(self, name: str) -> type[Facts] | None:
+        """Find a facts class by the name that a ledger gives."""
+        return next((p.sees for p in self.probes.values() if p.sees.__name__ == name), None)
+
+    def add_probe(self, probe: Probe) -> None:
+        """Register a probe; a second one of the same name, or for the same facts, is a bug."""
+        if not _ID.fullmatch(probe.name) or probe.name in self.probes:
+            raise ValueError(f"probe {probe.name!r}: wants a dotted name of its own")
+        if self.facts_named(probe.sees.__name__):
+            raise ValueError(f"{probe.sees.__name__} already comes from another probe")
+        if not is_dataclass(probe.sees) or any(
+            f.default is not f.default_factory for f in fields(probe.sees)
+        ):
+            raise ValueError(f"{probe.sees.__name__}: facts are dataclasses without defaults")
+        self.probes[probe.name] = probe
+
+    def add_check(self, check: Check) -> None:
+        """Register a check; a second one of the same name, or one without text, is a bug."""
+        if not _ID.fullmatch(check.name) or check.name in self.checks:
+            raise ValueError(f"check {check.name!r}: wants a dotted id of its own")
+        if not check.title or not check.causes:
+            raise ValueError(f"check {check.name}: wants a docstring and causes")
+        self.checks[check.name] = check
+
+
+REGISTRY = Registry()
+"""The one that the decorators fill."""
+
+
+def probe(
+    name: str, *, sees: type[Facts], targets: Targets | None = None, deadline_s: float = 5.0
+) -> Callable[[Read], Read]:
+    """Register a function that looks at the world, once for each target of the profile."""
+
+    def register(read: Read) -> Read:
+        REGISTRY.add_probe(
+            Probe(
+                name=name,
+                sees=sees,
+                read=read,
+                targets=targets or _box,
+                per_subject=targets is not None,
+                deadline_s=deadline_s,
+            )
+        )
+        return read
+
+    return register
+
+
+def supplied(name: str, *, sees: type[Facts]) -> None:
+    """Register facts that the run itself hands over, such as the previous ledger."""
+    REGISTRY.add_probe(
+        Probe(name=name, sees=sees, read=None, targets=_box, per_subject=False, deadline_s=0.0)
+    )
+
+
+def check(  # noqa: PLR0913 - each is one line of the check's declaration
+    name: str,
+    *,
+    sees: type[Facts] | tuple[type[Facts], ...],
+    cases: Cases,
+    causes: Mapping[str, str],
+    premise: tuple[str, ...] = (),
+    blocked_by: tuple[str, ...] = (),
+) -> Callable[[Judge], Judge]:
+    """Register a judge.
+
+    Args:
+        name: dotted id, the same in code, ledger, expectations and documentation.
+        sees: facts classes that the judge takes, in the order of its arguments.
+        cases: the subjects and what is wanted of each, from the profile and measured numbers.
+        causes: slug of each way to fail, with its text.
+        premise: components of the fingerprint that the verdict rests on.
+        blocked_by: checks that explain this one when they fail.
+
+    """
+
+    def register(judge: Judge) -> Judge:
+        text = inspect.cleandoc(judge.__doc__ or "")
+        REGISTRY.add_check(
+            Check(
+                name=name,
+                title=text.partition("\n")[0],
+                explanation=text,
+                sees=sees if isinstance(sees, tuple) else (sees,),
+                cases=cases,
+                judge=judge,
+                premise=premise,
+                causes=causes,
+                blocked_by=blocked_by,
+            )
+        )
+        return judge
+
+    return register
+
+
+def control(
+    name: str,
+    seen: Facts | tuple[Facts, ...],
+    wanted: object = None,
+    *,
+    fails: str = "",
+    passes: bool = False,
+) -> None:
+    """Add a planted observation: the nearest that must fail, or the nearest that must pass."""
+    declared = REGISTRY.checks[name]
+    if bool(fails) == passes:
+        raise ValueError(f"control of {name}: say either fails=CAUSE or passes=True")
+    if fails and fails not in declared.causes:
+        raise ValueError(f"control of {name}: {fails!r} is no cause of it")
+    facts = seen if isinstance(seen, tuple) else (seen,)
+    declared.controls.append(Control(seen=facts, wanted=wanted, fails=fails))
+
+
+def load_areas() -> Registry:
+    """Import every area, so that its probes, checks and controls are registered."""
+    for area in AREAS:
+        for room in ("probe", "judge", "controls"):
+            importlib.import_module(f"checks.{area}.{room}")
+    return REGISTRY

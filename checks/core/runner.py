@@ -1,0 +1,310 @@
+"""The runner: does for every check, once, what no check does for itself.
+
+Probe once in a child with a deadline, journal before and after, redact, judge the controls before
+the real thing, find the expectation and its premise, fold what another finding explains, and hand
+each finding to the recorder.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from checks.core.child import Answer, call_all
+from checks.core.codec import CodecError, Json, decode, encode
+from checks.core.errors import UsageError
+from checks.core.expectation import Basis, Case, Expected, Missing, NotDeclared, Wanted
+from checks.core.facts import BOX, Blind, Facts, NotRecordedError, Observation, Unseen
+from checks.core.finding import Finding, Judgement, not_applicable, unknown
+from checks.core.fingerprint import Part, fingerprint, premise_changes
+from checks.core.redact import ENVIRONMENT_SECRETS, redact
+from checks.core.registry import Check, Probe, Registry
+from checks.core.verdict import Reason, Verdict
+from checks.core.world import World
+
+Key = tuple[str, str]
+
+
+class Recorder(Protocol):
+    """Where the run writes what happens, as it happens."""
+
+    def opened(self, probe: str, subjects: Iterable[str]) -> None:
+        """Record that a probe is about to start; returns only when that is on disk."""
+
+    def seen(self, observation: Observation) -> None:
+        """Record what a probe saw."""
+
+    def controlled(self, outcome: ControlOutcome) -> None:
+        """Record how the controls of a check came out."""
+
+    def found(self, finding: Finding, elapsed_s: float) -> None:
+        """Record a finding; returns only when it is on disk."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlOutcome:
+    """Whether the controls of a check came out as they must."""
+
+    check: str
+    count: int
+    good: bool
+    detail: str
+    """What came out instead; empty where all is well."""
+
+
+@dataclass(kw_only=True)
+class Runner:
+    """One run: what is expected, what was seen, what was found."""
+
+    registry: Registry
+    expected: Expected
+    recorder: Recorder
+    world: World
+    with_controls: bool = True
+    recorded: Mapping[Key, Observation] | None = None
+    """Observations of the ledger that is replayed; None in a run that looks for itself."""
+    recorded_end: str = ""
+    """How the replayed run ended: `complete` or `interrupted`."""
+    supplied: Mapping[str, Facts | Unseen] = field(default_factory=dict)
+    """What the run itself hands over, by probe name."""
+    observations: dict[Key, Observation] = field(default_factory=dict)
+    findings: dict[Key, Finding] = field(default_factory=dict)
+    controls: dict[str, ControlOutcome] = field(default_factory=dict)
+
+    def cases(self, check: Check) -> tuple[Case[object], ...]:
+        """List the subjects of a check; where there are none the caller gets one that says so."""
+        found = tuple(check.cases(self.expected))
+        return found or (
+            Case(subject=BOX, wanted=NotDeclared(fact="the profile declares no subject for it")),
+        )
+
+    def judge(self, check_name: str, subject: str) -> Finding:
+        """Find out about one subject of one check, once.
+
+        Raises:
+            UsageError: there is no such check or subject.
+
+        """
+        if (check_name, subject) in self.findings:
+            return self.findings[check_name, subject]
+        check = self.registry.checks.get(check_name)
+        if check is None:
+            raise UsageError(f"there is no check {check_name!r}")
+        case = next((case for case in self.cases(check) if case.subject == subject), None)
+        if case is None:
+            raise UsageError(f"{check_name} has no subject {subject!r} in this profile")
+        started_s = time.monotonic()
+        finding = self._find(check, case)
+        self.findings[finding.key] = finding
+        self.recorder.found(finding, time.monotonic() - started_s)
+        return finding
+
+    def _find(self, check: Check, case: Case[object]) -> Finding:
+        control = self._control(check)
+        if control is not None:
+            return make_finding(check, case, control)
+        if isinstance(case.wanted, NotDeclared):
+            return make_finding(check, case, not_applicable(case.wanted.fact))
+        if isinstance(case.wanted, Missing):
+            says, remedy = case.wanted.says, case.wanted.remedy
+            return make_finding(check, case, unknown(Reason.NO_EXPECTATION, says, remedy=remedy))
+        for blocker in check.blocked_by:
+            cause = self._blocker(blocker)
+            if cause is not None:
+                says = f"explained by {cause.name}: {cause.says}"
+                remedy = f"mend {cause.name} first, then rerun"
+                judgement = unknown(Reason.BLOCKED_BY, says, remedy=remedy)
+                return make_finding(check, case, judgement, blocked_by=cause.check)
+        seen = [self.observe(self.registry.probe_of(kind), case.subject) for kind in check.sees]
+        return judge_case(check, case, seen, lambda: fingerprint(self.observations.values()))
+
+    def _blocker(self, name: str) -> Finding | None:
+        for case in self.cases(self.registry.checks[name]):
+            finding = self.judge(name, case.subject)
+            if finding.verdict is Verdict.FAIL:
+                return finding
+        return None
+
+    def _control(self, check: Check) -> Judgement | None:
+        """Judge the planted observations first; None where the check may be believed."""
+        if not self.with_controls:
+            return None
+        outcome = self.controls.get(check.name)
+        if outcome is None:
+            outcome = run_controls(check)
+            self.controls[check.name] = outcome
+            self.recorder.controlled(outcome)
+        if outcome.good:
+            return None
+        says = f"a control of this check came out wrong: {outcome.detail}"
+        remedy = "do not believe this check; report it with this ledger to preflight's maintainers"
+        return unknown(Reason.CONTROL_PASSED, says, remedy=remedy)
+
+    def observe(self, probe: Probe, subject: str) -> Observation:
+        """Look, once, at all subjects of a probe side by side; then remember."""
+        wanted = subject if probe.per_subject else BOX
+        if (probe.name, wanted) not in self.observations:
+            targets = dict(probe.targets(self.expected.profile))
+            targets.setdefault(wanted, None)
+            for observation in self._look(probe, targets):
+                self.observations[observation.probe, observation.subject] = observation
+                self.recorder.seen(observation)
+        return self.observations[probe.name, wanted]
+
+    def _look(self, probe: Probe, targets: Mapping[str, object]) -> list[Observation]:
+        self.recorder.opened(probe.name, targets)
+        if self.recorded is not None:
+            return [self._recall(probe, subject) for subject in targets]
+        if probe.read is None:
+            seen = self.supplied.get(probe.name, Unseen(Blind.NOT_ASKED, "nothing was handed over"))
+            answers = {BOX: Answer(data=encode(seen), elapsed_s=0.0)}
+        else:
+            read = probe.read
+            work = {
+                subject: (partial(read, self.world, target), probe.deadline_s)
+                for subject, target in targets.items()
+            }
+            answers = call_all(work)
+        return [
+            Observation(
+                probe=probe.name,
+                subject=subject,
+                seen=receive(probe.sees, answer.data),
+                elapsed_s=round(answer.elapsed_s, 6),
+            )
+            for subject, answer in answers.items()
+        ]
+
+    def _recall(self, probe: Probe, subject: str) -> Observation:
+        assert self.recorded is not None  # noqa: S101 - for the type checker
+        kept = self.recorded.get((probe.name, subject))
+        if kept is not None:
+            return kept
+        detail = f"the ledger holds no observation of {probe.name} [{subject}]"
+        reason = Blind.LOST if self.recorded_end == "interrupted" else Blind.NOT_RECORDED
+        seen = Unseen(reason, detail)
+        return Observation(probe=probe.name, subject=subject, seen=seen, elapsed_s=0.0)
+
+    def look_at_everything(self) -> None:
+        """Probe what no selected check asked for, so that the fingerprint is whole."""
+        for probe in self.registry.probes.values():
+            for subject in probe.targets(self.expected.profile):
+                self.observe(probe, subject)
+
+    def fingerprint(self) -> dict[str, Part]:
+        """Collect the components of the box that were seen so far."""
+        return fingerprint(self.observations.values())
+
+
+def receive(kind: type[Facts], data: Json | Unseen) -> Facts | Unseen:
+    """Redact, cap and type what a probe gave: the one door for everything from outside."""
+    clean = redact(encode(data), ENVIRONMENT_SECRETS)
+    try:
+        if isinstance(clean, dict) and "unseen" in clean:
+            return decode(Unseen, clean)
+        return decode(kind, clean)
+    except CodecError as error:
+        return Unseen(Blind.MALFORMED, str(error))
+
+
+def run_controls(check: Check) -> ControlOutcome:
+    """Judge the planted observations of a check: each must fail with its cause, or pass."""
+    wrong = ""
+    for number, control in enumerate(check.controls, 1):
+        judgement = _judge(check, (*control.seen, control.wanted))
+        came = judgement.cause if judgement.verdict is Verdict.FAIL else judgement.verdict.value
+        must = control.fails or Verdict.PASS.value
+        if came != must:
+            wrong = wrong or f"control {number} gave {came!r}, must give {must!r}"
+    kinds = {bool(control.fails) for control in check.controls}
+    if kinds != {True, False}:
+        wrong = wrong or "it has no pair of a must-fail and a must-pass control"
+    return ControlOutcome(
+        check=check.name, count=len(check.controls), good=not wrong, detail=wrong
+    )
+
+
+def judge_case(
+    check: Check,
+    case: Case[object],
+    seen: list[Observation],
+    parts: Callable[[], Mapping[str, Part]],
+) -> Finding:
+    """Judge what was seen of one subject against what is wanted of it."""
+    wanted = case.wanted
+    assert isinstance(wanted, Wanted)  # noqa: S101 - the caller has dealt with the others
+    for observation in seen:
+        if isinstance(observation.seen, Unseen):
+            return make_finding(check, case, _blind(observation.probe, observation.seen))
+    if wanted.premise:
+        changed = premise_changes(wanted.premise, parts())
+        if changed:
+            names = ", ".join(changed)
+            says = f"the number was measured on another {names}: {wanted.source}"
+            remedy = f"measure again on this {names} and accept the new number"
+            return make_finding(check, case, unknown(Reason.PREMISE_CHANGED, says, remedy=remedy))
+    facts = [observation.seen for observation in seen]
+    return make_finding(check, case, _judge(check, (*facts, wanted.value)))
+
+
+def _blind(probe: str, seen: Unseen) -> Judgement:
+    reason = Reason.LOST if seen.reason is Blind.LOST else Reason.NOT_OBSERVABLE
+    return unknown(reason, f"{probe} could not see: {seen}", remedy=seen.remedy)
+
+
+def _judge(check: Check, arguments: tuple[object, ...]) -> Judgement:
+    """Call a judge. It is total: what it cannot decide is unknown, never an exception."""
+    try:
+        judgement = check.judge(*arguments)
+        encode(judgement)
+    except NotRecordedError as error:
+        return unknown(
+            Reason.NOT_OBSERVABLE,
+            f"not recorded: {error}",
+            remedy="run this version of preflight on the box itself",
+        )
+    except Exception as error:  # noqa: BLE001 - a bug in one judge must not hide the others
+        says = f"the judge ended with {type(error).__name__}: {error}"
+        return unknown(Reason.LOST, says, remedy="report it with this ledger")
+    if judgement.verdict is Verdict.FAIL and judgement.cause not in check.causes:
+        says = f"the judge named a cause that it does not declare: {judgement.cause!r}"
+        return unknown(Reason.LOST, says, remedy="report it with this ledger")
+    return judgement
+
+
+def make_finding(
+    check: Check, case: Case[object], judgement: Judgement, *, blocked_by: str = ""
+) -> Finding:
+    """Complete a judgement with whose it is and what it rests on."""
+    compared = judgement.verdict in (Verdict.PASS, Verdict.FAIL)
+    basis: Basis | None = None
+    source = ""
+    if isinstance(case.wanted, Wanted) and compared:
+        basis, source = case.wanted.basis, case.wanted.source
+    passed = judgement.verdict is Verdict.PASS
+    return Finding(
+        check=check.name,
+        subject=case.subject,
+        verdict=judgement.verdict,
+        says=judgement.says,
+        cause=judgement.cause,
+        cause_text=check.causes.get(judgement.cause, ""),
+        reason=judgement.reason,
+        blocked_by=blocked_by,
+        observed=_plain(judgement.observed),
+        expected=_plain(judgement.expected),
+        basis=basis,
+        source=source,
+        confirmed=passed and basis is not None and basis.confirms,
+        remedy=judgement.remedy,
+        notes=judgement.notes,
+        evidence=judgement.evidence,
+        premise=check.premise,
+    )
+
+
+def _plain(quantities: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: encode(value) for name, value in quantities.items()}

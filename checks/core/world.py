@@ -1,0 +1,240 @@
+"""The outermost edge: the machine, or a recorded tree of another one.
+
+A recorded tree is a folder with `proc/`, `sys/`, `etc/`, `dev/` and so on, and beside them
+`recorded.json` for what no file shows (the wall clock, free room, the environment):
+
+    {"now_s": 1764657351.0, "boot_s": 489.1, "pid": 4242, "environ": {"TMPDIR": "/tmp"},
+     "uname": {"machine": "x86_64", "release": "6.8.0", "node": "h100-1"},
+     "statvfs": {"/tmp": {"total_bytes": 0, "free_bytes": 0, "inodes": 0, "inodes_free": 0}}}
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from checks.core.errors import Problem, ProfileError
+from checks.core.facts import Blind, Unseen
+
+LARGEST_READ_BYTES = 1_000_000
+RECORDED = "recorded.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """How much fits on a file system, for this user."""
+
+    total_bytes: int
+    free_bytes: int
+    inodes: int
+    """0 where the file system has no fixed number of them."""
+    inodes_free: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uname:
+    """What the kernel calls itself and the machine."""
+
+    machine: str
+    release: str
+    node: str
+
+
+class World:
+    """Reads files, clocks and sizes; judges nothing, changes nothing."""
+
+    def __init__(self, root: Path = Path("/"), *, ledger_folder: str = "") -> None:
+        """Look at the machine itself (`/`), or at a recorded tree.
+
+        Args:
+            root: top of the tree.
+            ledger_folder: where this run writes; part of what is looked at.
+
+        Raises:
+            ProfileError: the tree has no readable `recorded.json`.
+
+        """
+        self.root = root
+        self.ledger_folder = ledger_folder
+        self.recorded: dict[str, Any] | None = None
+        if root != Path("/"):
+            self.recorded = _read_recorded(root / RECORDED)
+            self.ledger_folder = str(self.recorded.get("ledger_folder", ""))
+
+    @property
+    def live(self) -> bool:
+        """Whether this is the machine itself."""
+        return self.recorded is None
+
+    def path(self, path: str) -> Path:
+        """Where a path of the box lies."""
+        return Path(path) if self.live else self.root / path.lstrip("/")
+
+    def read(self, path: str) -> str | Unseen:
+        """Read a small text file; NUL bytes and bad UTF-8 are kept visible, not refused."""
+        try:
+            # Not Path.open: a FIFO or a device in a recorded tree would block without O_NONBLOCK.
+            descriptor = os.open(self.path(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (OSError, ValueError) as error:
+            return blind(error, path)
+        try:
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode):
+                return Unseen(Blind.MALFORMED, f"{path} is not a file")
+            raw = b""
+            while len(raw) < LARGEST_READ_BYTES:
+                chunk = os.read(descriptor, 65_536)
+                if not chunk:
+                    break
+                raw += chunk
+        except OSError as error:
+            return blind(error, path)
+        finally:
+            os.close(descriptor)
+        return raw.decode("utf-8", "backslashreplace")
+
+    def line(self, path: str) -> str | Unseen:
+        """Read a file of one value, stripped; an empty one is malformed, never a value."""
+        text = self.read(path)
+        if isinstance(text, Unseen):
+            return text
+        value = text.replace("\x00", "").strip()
+        return value or Unseen(Blind.MALFORMED, f"{path} is empty")
+
+    def names(self, path: str) -> tuple[str, ...] | Unseen:
+        """List a folder, sorted."""
+        try:
+            return tuple(sorted(os.listdir(self.path(path))))
+        except (OSError, ValueError) as error:
+            return blind(error, path)
+
+    def link(self, path: str) -> str | Unseen:
+        """Read where a symbolic link points."""
+        try:
+            return os.readlink(self.path(path))  # noqa: PTH115 - the raw text, also `socket:[1]`
+        except (OSError, ValueError) as error:
+            return blind(error, path)
+
+    def exists(self, path: str) -> bool:
+        """Whether something is there (and this user can see it)."""
+        try:
+            return self.path(path).exists()
+        except (OSError, ValueError):
+            return False
+
+    def modified_s(self, path: str) -> float | Unseen:
+        """When a file was last changed, in seconds since 1970."""
+        if self.recorded is not None and path in self.recorded.get("modified_s", {}):
+            return float(self.recorded["modified_s"][path])
+        try:
+            return self.path(path).stat().st_mtime
+        except (OSError, ValueError) as error:
+            return blind(error, path)
+
+    def now_s(self) -> float | Unseen:
+        """Wall clock, in seconds since 1970 (UTC)."""
+        return time.time() if self.live else self._number("now_s")
+
+    def boot_s(self) -> float | Unseen:
+        """Seconds since boot, suspended time included."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME) if self.live else self._number("boot_s")
+
+    def pid(self) -> int | Unseen:
+        """Number of the process whose place is `this`."""
+        if self.live:
+            return os.getpid()
+        number = self._number("pid")
+        return number if isinstance(number, Unseen) else int(number)
+
+    def uname(self) -> Uname | Unseen:
+        """What the kernel calls itself."""
+        if self.live:
+            seen = os.uname()
+            return Uname(machine=seen.machine, release=seen.release, node=seen.nodename)
+        recorded = (self.recorded or {}).get("uname")
+        if not isinstance(recorded, dict):
+            return Unseen(Blind.NOT_RECORDED, f"uname is not in {RECORDED}")
+        text = {key: str(recorded.get(key, "")) for key in ("machine", "release", "node")}
+        return Uname(**text)
+
+    @cached_property
+    def environ(self) -> Mapping[str, str]:
+        """Environment of this process, or the recorded one."""
+        if self.live:
+            return os.environ
+        recorded = (self.recorded or {}).get("environ", {})
+        return {str(key): str(value) for key, value in recorded.items()}
+
+    def room(self, path: str) -> Room | Unseen:
+        """How much fits below a path; of its nearest parent that exists."""
+        if not self.live:
+            return self._recorded_room(path)
+        place = Path(path)
+        while True:
+            try:
+                seen = os.statvfs(place)
+            except FileNotFoundError:
+                if place == place.parent:
+                    return Unseen(Blind.ABSENT, f"{path} and all its parents are absent")
+                place = place.parent
+            except (OSError, ValueError) as error:
+                return blind(error, path)
+            else:
+                return Room(
+                    total_bytes=seen.f_frsize * seen.f_blocks,
+                    free_bytes=seen.f_frsize * seen.f_bavail,
+                    inodes=seen.f_files,
+                    inodes_free=seen.f_favail,
+                )
+
+    def _recorded_room(self, path: str) -> Room | Unseen:
+        recorded = (self.recorded or {}).get("statvfs", {})
+        place = path.rstrip("/") or "/"
+        while place not in recorded and place not in ("/", ""):
+            place = place.rpartition("/")[0] or "/"
+        row = recorded.get(place)
+        try:
+            return Room(**{key: int(row[key]) for key in Room.__dataclass_fields__})
+        except (TypeError, KeyError, ValueError, OverflowError):
+            return Unseen(Blind.NOT_RECORDED, f"statvfs of {path} is not in {RECORDED}")
+
+    def _number(self, key: str) -> float | Unseen:
+        value = (self.recorded or {}).get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        return Unseen(Blind.NOT_RECORDED, f"{key} is not in {RECORDED}")
+
+
+def blind(error: Exception, path: str) -> Unseen:
+    """Turn an error of the operating system into a reason."""
+    number = getattr(error, "errno", None)
+    if number in (errno.ENOENT, errno.ENOTDIR, errno.ESRCH):
+        return Unseen(Blind.ABSENT, f"{path} is absent")
+    if number in (errno.EACCES, errno.EPERM):
+        return Unseen(Blind.PERMISSION, f"{path} may not be read", "run as root to see it")
+    return Unseen(Blind.MALFORMED, f"{path}: {getattr(error, 'strerror', None) or error}")
+
+
+def _read_recorded(path: Path) -> dict[str, Any]:
+    wanted = "a recorded tree holds recorded.json with now_s, boot_s, uname, … (see checks.core.world)"
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ProfileError(Problem(file=str(path), found=str(error), wanted=wanted)) from error
+    shape = {"environ": dict, "statvfs": dict, "modified_s": dict, "uname": dict}
+    if not isinstance(data, dict):
+        raise ProfileError(Problem(file=str(path), found="not an object", wanted=wanted))
+    for key, kind in shape.items():
+        if not isinstance(data.get(key, kind()), kind):
+            raise ProfileError(
+                Problem(file=str(path), key=key, found="not an object", wanted=wanted)
+            )
+    return data

@@ -1,0 +1,1 @@
+"""Inference engines: how each is told things, and what it takes if it is told nothing."""

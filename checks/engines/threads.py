@@ -1,0 +1,106 @@
+"""How an engine is told how many CPU threads to start, and how many it starts if it is not told.
+
+Sources, read 2026-08: llama.cpp `common/arg.cpp` (-t, --threads, -tb, --threads-batch,
+LLAMA_ARG_THREADS; default: physical cores of the host, read from sysfs, not from the cgroup);
+llama-cpp-python (`--n_threads`, N_THREADS); OpenMP 5.2 section 21.1.2 (OMP_NUM_THREADS, a list
+whose first entry is the outer level); `--cpuset-cpus` and `--cpus` of containers change neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+_SHORT_T = ("-t", "-tb")
+"""Means threads in llama.cpp and its relatives; other engines use it for other things."""
+_LONG = ("--threads", "--threads-batch", "--n-threads", "--n_threads", "--num-threads", "--nthreads")
+_BARE = ("n_threads", "num_threads", "num_thread", "threads")
+"""`n_threads=4` as one word."""
+VARIABLES = (
+    "LLAMA_ARG_THREADS",
+    "N_THREADS",
+    "OLLAMA_NUM_THREADS",
+    "OLLAMA_NUM_THREAD",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "RAYON_NUM_THREADS",
+)
+"""Environment variables that set the number, the one that wins first."""
+_NOT_LLAMA = ("vllm", "sglang", "tgi", "text-generation", "tensorrt", "triton")
+_NPROC = ("$(nproc)", "`nproc`", "${nproc}", "$nproc")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command or an environment asks for."""
+
+    threads: int | None
+    """None where the text is not a number."""
+    words: str
+    """The words that say so."""
+    follows_affinity: bool = False
+    """`$(nproc)`: as many as the affinity allows, whatever the quota."""
+
+
+def asked_for(argv: Sequence[str], env: Mapping[str, str], engine: str = "") -> Asked | None:
+    """Find how many threads a command line and its environment ask for; None if they do not say.
+
+    The command line wins over the environment; of several numbers the largest is what runs.
+    """
+    words = _flat(argv)
+    inline = dict(_assignments(words))
+    found = [_number(text, shown) for text, shown in _options(words, engine)]
+    if not found:
+        merged = {**env, **inline}
+        found = [_number(merged[name], f"{name}={merged[name]}") for name in VARIABLES if name in merged][:1]
+    found = [asked for asked in found if asked.threads is None or asked.threads > 0 or asked.follows_affinity]
+    unread = [asked for asked in found if asked.threads is None and not asked.follows_affinity]
+    if unread:
+        return unread[0]
+    return max(found, key=lambda asked: asked.threads or 0, default=None)
+
+
+def _flat(argv: Sequence[str]) -> list[str]:
+    """Open up `sh -c "…"`: the inner line is what runs."""
+    words: list[str] = []
+    for word in argv:
+        inner = word.split() if " " in word.strip() else [word]
+        words += [part.strip("\"';") for part in inner]
+    return words
+
+
+def _assignments(words: Sequence[str]) -> list[tuple[str, str]]:
+    pairs = []
+    for word in words:
+        name, equals, value = word.removeprefix("--env=").removeprefix("-e").partition("=")
+        if equals and name in VARIABLES:
+            pairs.append((name, value))
+    return pairs
+
+
+def _options(words: Sequence[str], engine: str) -> list[tuple[str, str]]:
+    llama_like = not any(name in engine.lower() for name in _NOT_LLAMA)
+    flags = _LONG + (_SHORT_T if llama_like else ())
+    found = []
+    for index, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in flags and equals:
+            found.append((value, word))
+        elif word in flags and index + 1 < len(words):
+            found.append((words[index + 1], f"{word} {words[index + 1]}"))
+        elif name in _BARE and equals:
+            found.append((value, word))
+        elif llama_like and re.fullmatch(r"-t[0-9]+", word):
+            found.append((word[2:], word))
+    return found
+
+
+def _number(text: str, shown: str) -> Asked:
+    if text.lower() in _NPROC:
+        return Asked(None, shown, follows_affinity=True)
+    first = text.split(",")[0]
+    if re.fullmatch(r"[+-]?[0-9]{1,9}", first):
+        return Asked(int(first), shown)
+    return Asked(None, shown)

@@ -1,0 +1,1 @@
+"""The record of a run: written as it goes, finished atomically, verified and compared later."""

@@ -1,0 +1,293 @@
+"""A ledger from the lines of its journal: the same function at the end of a run and after a crash."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from checks.core.codec import CodecError, Json, decode, encode
+from checks.core.coverage import NOT_COVERED
+from checks.core.errors import LedgerError, Problem
+from checks.core.facts import Blind, Facts, Observation, Unseen
+from checks.core.finding import Finding
+from checks.core.fingerprint import Part, fingerprint
+from checks.core.outcome import Outcome, outcome, waiver_findings
+from checks.core.profile import Profile
+from checks.core.registry import Registry
+from checks.core.verdict import Reason, Verdict
+from checks.ledger.canonical import ledger_digest
+
+SCHEMA = "preflight-ledger/1"
+
+Row = dict[str, Any]
+"""A JSON object. Its shape is that of `ledgers/schema/ledger-1.json`, which is checked on reading
+and before writing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a run ended."""
+
+    end: str
+    """`complete` or `interrupted`."""
+    by: str
+    """What interrupted it; empty where nothing did."""
+    elapsed_s: float
+    """Monotonic seconds since the start."""
+    ended_utc: str
+
+
+def utc_text(at_s: float) -> str:
+    """Show a moment in RFC 3339, UTC, milliseconds; clamped to what a calendar holds."""
+    largest_s = 253_402_300_799.0  # the end of the year 9999
+    at_s = min(max(at_s, -62_135_596_800.0), largest_s)
+    moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(
+        milliseconds=int(at_s * 1_000)
+    )
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1_000:03d}Z"
+
+
+def day_of(utc: str) -> datetime.date:
+    """Give the day of a moment that `utc_text` wrote."""
+    return datetime.date.fromisoformat(utc[:10])
+
+
+def assemble(
+    registry: Registry, begin: Row, events: Iterable[Row], ending: Ending
+) -> dict[str, Json]:
+    """Make the ledger of a run from what its journal holds. Pure.
+
+    Args:
+        registry: to read facts by their names.
+        begin: the first line: all that was known before the first probe.
+        events: the other lines, in order.
+        ending: how the run ended.
+
+    """
+    rows = list(events)
+    observations = [row["observation"] for row in rows if row["event"] == "seen"]
+    found = {(r["finding"]["check"], r["finding"]["subject"]): r for r in rows if r["event"] == "found"}
+    closed = {row["observation"]["probe"] for row in rows if row["event"] == "seen"}
+    opened = [row["probe"] for row in rows if row["event"] == "open"]
+    open_probes = sorted({probe for probe in opened if probe not in closed})
+    findings = [Finding.from_json(row["finding"]) for row in found.values()]
+    not_run = {(r["check"], r["subject"]): r["why"] for r in rows if r["event"] == "not-run"}
+    findings += _unfound(begin, not_run, set(found), ending, open_probes)
+    profile = decode(Profile, begin["profile"]["content"])
+    day = day_of(begin["run"]["started_utc"])
+    findings += waiver_findings(profile.waiver, findings, day)
+    findings.sort(key=lambda finding: finding.key)
+    result = outcome(
+        findings,
+        waivers=profile.waiver,
+        optional=profile.checks.optional,
+        today=day,
+        interrupted=ending.end == "interrupted",
+        scope=begin["run"]["scope"],
+    )
+    seen = [read_observation(registry, row) for row in observations]
+    ledger: Row = {
+        **{key: begin[key] for key in ("host", "versions", "profile", "expectations", "previous")},
+        "schema": SCHEMA,
+        "run": {**begin["run"], **_run_end(ending, result)},
+        "time": begin["time"],
+        "fingerprint": {slot: encode(part) for slot, part in fingerprint(seen).items()},
+        "observations": sorted(observations, key=lambda row: (row["probe"], row["subject"])),
+        "controls": sorted(
+            (row["outcome"] for row in rows if row["event"] == "control"),
+            key=lambda row: str(row["check"]),
+        ),
+        "findings": [finding.to_json() for finding in findings],
+        "durations": sorted(
+            (
+                {
+                    "check": row["finding"]["check"],
+                    "subject": row["finding"]["subject"],
+                    "elapsed_s": row["elapsed_s"],
+                }
+                for row in found.values()
+            ),
+            key=lambda row: (str(row["check"]), str(row["subject"])),
+        ),
+        "counts": dict(result.counts),
+        "waived": [list(key) for key in result.waived],
+        "missing": [list(key) for key in result.missing],
+        "open_probes": list(open_probes),
+        "not_covered": [{"area": area, "what": what} for area, what in NOT_COVERED],
+        "notices": [*begin["notices"], *(r["text"] for r in rows if r["event"] == "notice")],
+    }
+    ledger["digest"] = ledger_digest(ledger)
+    return ledger
+
+
+def _run_end(ending: Ending, result: Outcome) -> Row:
+    return {
+        "ended_utc": ending.ended_utc,
+        "elapsed_s": round(ending.elapsed_s, 6),
+        "end": ending.end,
+        "interrupted_by": ending.by,
+        "verdict": result.verdict.value,
+        "exit_code": result.exit_code,
+    }
+
+
+def _unfound(
+    begin: Row,
+    not_run: Mapping[tuple[str, str], str],
+    found: set[tuple[str, str]],
+    ending: Ending,
+    open_probes: list[str],
+) -> list[Finding]:
+    """Say of every planned check that has no finding why it has none."""
+    findings = []
+    for check, subject in begin["planned"]:
+        key = (check, subject)
+        if key in found:
+            continue
+        if key in not_run:
+            findings.append(_placeholder(check, subject, Verdict.NOT_RUN, None, not_run[key]))
+        elif ending.end == "interrupted":
+            waiting = f"the run was interrupted ({ending.by}) before it was judged"
+            if open_probes:
+                waiting += f"; open at that moment: {', '.join(open_probes)}"
+            findings.append(
+                _placeholder(check, subject, Verdict.UNKNOWN, Reason.INTERRUPTED, waiting)
+            )
+        else:
+            says = "it was selected and never reported"
+            findings.append(_placeholder(check, subject, Verdict.UNKNOWN, Reason.LOST, says))
+    return findings
+
+
+def _placeholder(
+    check: str, subject: str, verdict: Verdict, reason: Reason | None, says: str
+) -> Finding:
+    return Finding(
+        check=check,
+        subject=subject,
+        verdict=verdict,
+        says=says,
+        cause="",
+        cause_text="",
+        reason=reason,
+        blocked_by="",
+        observed={},
+        expected={},
+        basis=None,
+        source="",
+        confirmed=False,
+        remedy="rerun" if verdict is Verdict.UNKNOWN else "",
+        notes=(),
+        evidence=(),
+        premise=(),
+    )
+
+
+def write_observation(observation: Observation) -> Row:
+    """Give an observation as a ledger keeps it."""
+    row: Row = {
+        "probe": observation.probe,
+        "subject": observation.subject,
+        "elapsed_s": observation.elapsed_s,
+    }
+    if isinstance(observation.seen, Unseen):
+        seen = observation.seen
+        row["unseen"] = {
+            "reason": seen.reason.value,
+            "detail": seen.detail,
+            "remedy": seen.remedy,
+        }
+    else:
+        row["type"] = type(observation.seen).__name__
+        row["data"] = encode(observation.seen)
+    return row
+
+
+def read_observation(registry: Registry, row: Row) -> Observation:
+    """Read an observation; one that this version cannot read says so as its reason."""
+    seen: Facts | Unseen
+    if "unseen" in row:
+        unseen = row["unseen"]
+        reason = next((r for r in Blind if r.value == unseen["reason"]), Blind.NOT_RECORDED)
+        seen = Unseen(reason, unseen["detail"], unseen["remedy"])
+    else:
+        kind = registry.facts_named(row["type"])
+        if kind is None:
+            seen = Unseen(Blind.NOT_RECORDED, f"this version has no facts called {row['type']!r}")
+        else:
+            try:
+                seen = decode(kind, row["data"])
+            except CodecError as error:
+                seen = Unseen(Blind.NOT_RECORDED, f"not readable by this version: {error}")
+    return Observation(
+        probe=row["probe"], subject=row["subject"], seen=seen, elapsed_s=row["elapsed_s"]
+    )
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A ledger that was read and checked."""
+
+    file: str
+    sha256: str
+    """Of the bytes of the file."""
+    row: Row
+
+    @property
+    def run(self) -> Row:
+        """The part that says when, why and how it ended."""
+        run: Row = self.row["run"]
+        return run
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings.
+
+        Raises:
+            LedgerError: one is not a finding of this version.
+
+        """
+        try:
+            return [
+                Finding.from_json(row, f"findings[{n}]")
+                for n, row in enumerate(self.row["findings"])
+            ]
+        except CodecError as error:
+            raise self.wrong(error) from error
+
+    @property
+    def profile(self) -> Profile:
+        """The profile that was compared with, as it was redacted.
+
+        Raises:
+            LedgerError: it is not a profile of this version.
+
+        """
+        try:
+            return decode(Profile, self.row["profile"]["content"], "profile.content")
+        except CodecError as error:
+            raise self.wrong(error) from error
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        """The fingerprint."""
+        try:
+            return {
+                slot: decode(Part, part, f"fingerprint.{slot}")
+                for slot, part in self.row["fingerprint"].items()
+            }
+        except CodecError as error:
+            raise self.wrong(error) from error
+
+    def observations(self, registry: Registry) -> dict[tuple[str, str], Observation]:
+        """All observations, by probe and subject."""
+        seen = (read_observation(registry, row) for row in self.row["observations"])
+        return {(one.probe, one.subject): one for one in seen}
+
+    def wrong(self, error: CodecError) -> LedgerError:
+        """Make the error of a part that cannot be read."""
+        return LedgerError(
+            Problem(file=self.file, key=error.path, found=error.found, wanted=error.wanted)
+        )

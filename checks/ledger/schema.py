@@ -1,0 +1,83 @@
+"""Checks a ledger against its published JSON Schema (2020-12), with jsonschema's traps closed.
+
+Formats are patterns in the schema, since `format` is not checked by default; the parser refuses
+NaN, which would pass `minimum`; and `integer` means an integer here, where jsonschema takes 1.0.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import jsonschema
+from jsonschema import Draft202012Validator, validators
+
+from checks.core.codec import Json
+from checks.core.errors import LedgerError, Problem
+from checks.core.paths import schema_file
+from checks.core.reader import show
+from checks.ledger.canonical import parse, read
+from checks.ledger.document import SCHEMA, Ledger
+
+FILES = {SCHEMA: "ledger-1.json", "preflight-head/1": "head-1.json"}
+
+
+def _is_integer(_: object, value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_Strict = validators.extend(
+    Draft202012Validator,
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
+)
+
+
+@cache
+def validator(version: str) -> jsonschema.Draft202012Validator:
+    """Give the validator of a published version."""
+    path = schema_file(FILES[version])
+    schema, _ = read(path)
+    made: jsonschema.Draft202012Validator = _Strict(schema)
+    return made
+
+
+def problems(value: Json, name: str, *, version: str = SCHEMA) -> list[Problem]:
+    """Find what of a ledger is against its schema, each with the path of its key."""
+    found = value.get("schema") if isinstance(value, dict) else None
+    if not isinstance(found, str) or found not in FILES or found != version:
+        wanted = f"this version of preflight reads {version}"
+        return [Problem(file=name, key="schema", found=f"found {show(found)}", wanted=wanted)]
+    errors = sorted(validator(found).iter_errors(value), key=lambda error: list(map(str, error.path)))
+    return [
+        Problem(
+            file=name,
+            key=error.json_path.removeprefix("$").lstrip("."),
+            found=error.message if len(error.message) <= 200 else error.message[:197] + "…",
+            wanted="wanted: what the schema says",
+        )
+        for error in errors[:50]
+    ]
+
+
+def read_ledger(path: Path) -> Ledger:
+    """Read a ledger and check it against its schema (not its digests: `verify` does).
+
+    Raises:
+        LedgerError: unreadable, not JSON, of another version, or against the schema.
+
+    """
+    value, sha256 = read(path)
+    return _ledger(value, str(path), sha256)
+
+
+def parse_ledger(raw: bytes, name: str) -> Ledger:
+    """Read a ledger from its bytes. Raises as `read_ledger`."""
+    return _ledger(parse(raw, name), name, "")
+
+
+def _ledger(value: Json, name: str, sha256: str) -> Ledger:
+    wrong = problems(value, name)
+    if wrong:
+        raise LedgerError(*wrong)
+    assert isinstance(value, dict)  # noqa: S101 - the schema says so
+    return Ledger(file=name, sha256=sha256, row=dict(value))

@@ -1,0 +1,454 @@
+"""One host's folder of ledgers: the lock, the row of ledgers, the head, and recovery."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from checks.core.codec import CodecError, Json, encode
+from checks.core.errors import BusyError, LedgerError, Problem
+from checks.core.profile import LOCAL
+from checks.core.registry import Registry
+from checks.ledger.canonical import ledger_digest, pretty, read
+from checks.ledger.document import Ending, Ledger, Row, assemble, utc_text
+from checks.ledger.journal import (
+    PREFIX,
+    SUFFIX,
+    Remains,
+    fsync_folder,
+    read_journal,
+    store_error,
+)
+from checks.ledger.schema import problems, read_ledger
+
+HEAD = "head.json"
+HEAD_SCHEMA = "preflight-head/1"
+LOCK = ".lock"
+ROOM_BYTES = 4_000_000
+"""A journal, a ledger under 1 MB, and the copy before the rename."""
+_LEDGER_NAME = re.compile(r"\d{8}T\d{6}Z-.*\.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """Which ledger is the newest, and what a reader in a hurry needs of it."""
+
+    file: str
+    sha256: str
+    """Of the file's bytes."""
+    digest: str
+    verdict: str
+    exit_code: int
+    scope: str
+    ended_utc: str
+    boot_id: str | None
+    boot_offset_s: float | None
+    """Wall clock minus time since boot."""
+    newest_s: float
+    """Latest moment that any ledger of this row records: it never goes back with the clock."""
+    fingerprint: dict[str, dict[str, Json]]
+    """Slot = kind and identity digests."""
+    previous: dict[str, Json] | None
+
+
+class HostFolder:
+    """The folder `<ledgers>/<host>/`."""
+
+    def __init__(self, folder: Path, host: str) -> None:
+        """Name the folder; nothing is touched yet."""
+        self.path = folder / host
+        self.host = host
+        self._lock = -1
+
+    # the lock
+
+    def prepare(self) -> None:
+        """Make the folder and see that a run's worth fits into it.
+
+        Raises:
+            StoreError: it cannot be made or written, or it is full.
+
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            probe = self.path / f".write-{os.getpid()}"
+            descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                os.write(descriptor, b"x")
+            finally:
+                os.close(descriptor)
+                probe.unlink()
+            room = os.statvfs(self.path)
+        except OSError as error:
+            raise store_error(self.path, error) from error
+        if room.f_frsize * room.f_bavail < ROOM_BYTES:
+            full = OSError(errno.ENOSPC, f"less than {ROOM_BYTES // 1_000_000} MB are free")
+            raise store_error(self.path, full)
+
+    def lock(self, *, wait_s: float = 0.0, waiting: Callable[[str], None] | None = None) -> None:
+        """Take the folder for this process; it is given back when the process ends.
+
+        Args:
+            wait_s: how long to wait for another run.
+            waiting: told once, with who holds it, if there is a wait.
+
+        Raises:
+            BusyError: another run holds it.
+            StoreError: the folder cannot be written.
+
+        """
+        try:
+            self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise store_error(self.path, error) from error
+        end_s = time.monotonic() + wait_s
+        told = False
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                holder = os.pread(self._lock, 200, 0).decode("utf-8", "replace").strip()
+                if waiting and wait_s and not told:
+                    waiting(f"another run of {self.host} is under way ({holder}); waiting for it")
+                    told = True
+                if time.monotonic() >= end_s:
+                    self.unlock()
+                    raise BusyError(
+                        f"{self.path}: another run of {self.host} is still under way ({holder}).\n"
+                        "Wait for it or stop it; or use another --ledger-dir"
+                    ) from error
+                time.sleep(0.1)
+            except OSError as error:
+                if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):
+                    raise store_error(self.path, error) from error
+                return  # a file system without locks: unique names and renames still hold
+            else:
+                break
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"pid {os.getpid()}, since {utc_text(time.time())}".encode(), 0)
+
+    def unlock(self) -> None:
+        """Give the folder back."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    # reading
+
+    def ledgers(self) -> list[Path]:
+        """List the files that are named as ledgers of this host."""
+        try:
+            names = sorted(os.listdir(self.path))
+        except OSError:
+            return []
+        return [self.path / name for name in names if _LEDGER_NAME.fullmatch(name)]
+
+    def head(self) -> Head | None:
+        """Read the head; None where there is none.
+
+        Raises:
+            LedgerError: it is damaged.
+
+        """
+        path = self.path / HEAD
+        if not path.exists():
+            return None
+        value, _ = read(path)
+        wrong = problems(value, str(path), version=HEAD_SCHEMA)
+        if wrong:
+            raise LedgerError(*wrong)
+        assert isinstance(value, dict)  # noqa: S101 - the schema says so
+        fields = {name: value[name] for name in Head.__dataclass_fields__}
+        return Head(**fields)  # type: ignore[arg-type]
+
+    def newest(self) -> Ledger | None:
+        """Read the ledger that the head names; None where there is no head.
+
+        Raises:
+            LedgerError: head or ledger is damaged, altered or missing.
+
+        """
+        head = self.head()
+        if head is None:
+            return None
+        path = self.path / head.file
+        ledger = read_ledger(path)
+        if ledger.sha256 != head.sha256:
+            raise LedgerError(
+                Problem(
+                    file=str(path),
+                    found="its bytes are not those that head.json names",
+                    wanted=f"run `preflight verify {self.host}` to see what was altered",
+                )
+            )
+        return ledger
+
+    # writing
+
+    def journal_path(self, run_id: str) -> Path:
+        """Name the journal of a run."""
+        return self.path / f"{PREFIX}{run_id}{SUFFIX}"
+
+    def finish(self, journal: Path, ledger: Row, *, aside: bool = False) -> Path:
+        """Write a ledger, make it the head, and remove its journal; each step whole or not at all.
+
+        Args:
+            journal: of this run.
+            ledger: complete, with its digest.
+            aside: for replays and rehearsals, which never become head.
+
+        Raises:
+            StoreError: the disk is full, or gone; the journal is still there then.
+            LedgerError: the ledger is against its own schema (a bug; the journal is kept).
+
+        """
+        wrong = problems(ledger, "the ledger of this run")
+        if wrong:
+            raise LedgerError(*wrong)
+        name = ledger_name(ledger)
+        data = pretty(ledger)
+        try:
+            folder = self.path / f"{ledger['run']['kind']}s" if aside else self.path
+            folder.mkdir(exist_ok=True)
+            path = _free_name(folder, name, str(ledger["run"]["id"]))
+            write_whole(path, data)
+            if not aside:
+                self.set_head(ledger, path.name, data)
+            journal.unlink(missing_ok=True)
+            fsync_folder(self.path)
+        except OSError as error:
+            raise store_error(self.path, error) from error
+        return path
+
+    def set_head(self, ledger: Row, name: str, data: bytes) -> None:
+        """Replace the head, by rename."""
+        earlier = 0.0
+        try:
+            old = self.head()
+            earlier = old.newest_s if old else 0.0
+        except LedgerError:
+            pass  # a damaged head is what this replaces; the run has said so already
+        time_row = ledger["time"]
+        head = {
+            "schema": HEAD_SCHEMA,
+            "host": self.host,
+            "file": name,
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "digest": ledger["digest"],
+            "verdict": ledger["run"]["verdict"],
+            "exit_code": ledger["run"]["exit_code"],
+            "scope": ledger["run"]["scope"],
+            "ended_utc": ledger["run"]["ended_utc"],
+            "boot_id": time_row["boot_id"],
+            "boot_offset_s": time_row["boot_offset_s"],
+            "newest_s": max(earlier, time_row["started_s"] + ledger["run"]["elapsed_s"]),
+            "fingerprint": {
+                slot: {"kind": part["kind"], "identity": part["identity"]}
+                for slot, part in ledger["fingerprint"].items()
+            },
+            "previous": ledger["previous"],
+        }
+        write_whole(self.path / HEAD, pretty(head))
+
+    # recovery
+
+    def journals(self) -> list[Path]:
+        """List the journals that runs have left behind, oldest first."""
+        found = self.path.glob(f"{PREFIX}*{SUFFIX}")
+        return sorted(found, key=lambda path: (path.stat().st_mtime, path.name))
+
+    def recover(self, registry: Registry) -> list[tuple[Path, str]]:
+        """Turn every journal that was left behind into an `interrupted` ledger.
+
+        Call with the lock held. Gives each ledger's path and what happened.
+
+        Raises:
+            StoreError: the folder cannot be read or written.
+
+        """
+        done = []
+        try:
+            for path in self.journals():
+                done.append(self._recover(registry, path))
+        except OSError as error:
+            raise store_error(self.path, error) from error
+        return done
+
+    def _recover(self, registry: Registry, path: Path) -> tuple[Path, str]:
+        raw = path.read_bytes()
+        remains = read_journal(raw, path.name)
+        run_id = path.name.removeprefix(PREFIX).removesuffix(SUFFIX)
+        finished = self._written(remains)
+        if finished is not None:
+            return self._adopt(path, finished)
+        modified_s = path.stat().st_mtime
+        ledger = rebuild(registry, remains, host=self.host, run_id=run_id, modified_s=modified_s)
+        kind = ledger["run"]["kind"]
+        if kind == "run":
+            ledger = self._rechain(ledger)
+        if remains.damage:
+            kept = path.with_name(path.name + ".damaged")
+            write_whole(kept, raw)
+        made = self.finish(path, ledger, aside=kind != "run")
+        probes = ", ".join(ledger["open_probes"]) or "none"
+        return made, f"recovered from its journal; probes that were open: {probes}"
+
+    def _rechain(self, ledger: Row) -> Row:
+        """Put a recovered run behind the ledger that is the newest now."""
+        try:
+            head = self.head()
+        except LedgerError:
+            return ledger
+        if head is not None:
+            ledger["previous"] = {"file": head.file, "digest": head.digest}
+            ledger["digest"] = ledger_digest(ledger)
+        return ledger
+
+    def _written(self, remains: Remains) -> Ledger | None:
+        """Find the finished ledger of a run that died between the rename and its last step."""
+        if remains.begin is None:
+            return None
+        try:
+            run_id, stamp = remains.begin["run"]["id"], _stamp(remains.begin["run"]["started_utc"])
+        except (KeyError, TypeError):
+            return None
+        folders = [self.path, self.path / "replays", self.path / "rehearsals"]
+        for path in (p for f in folders if f.is_dir() for p in sorted(f.glob(f"{stamp}-*.json"))):
+            try:
+                ledger = read_ledger(path)
+            except LedgerError:
+                continue
+            if ledger.run["id"] == run_id:
+                return ledger
+        return None
+
+    def _adopt(self, journal: Path, ledger: Ledger) -> tuple[Path, str]:
+        """Take the steps that were left: head, then the journal's end."""
+        path = Path(ledger.file)
+        head = self.head()
+        if ledger.run["kind"] == "run" and (head is None or head.file != path.name):
+            self.set_head(ledger.row, path.name, path.read_bytes())
+        journal.unlink(missing_ok=True)
+        fsync_folder(self.path)
+        return path, "its ledger was whole already; the head was set"
+
+
+def _stamp(utc: str) -> str:
+    """Basic ISO 8601, safe on every file system: 20261202T064500Z."""
+    return utc[:19].replace("-", "").replace(":", "") + "Z"
+
+
+def ledger_name(ledger: Row) -> str:
+    """Name the file of a ledger."""
+    run = ledger["run"]
+    slots = [slot for slot in ledger["fingerprint"] if slot.startswith("gpu[")]
+    sku = "cpu"
+    if slots:
+        words = str(ledger["fingerprint"][slots[0]]["kind_text"]).split()
+        names = [word for word in words if not word.startswith("0x") and word != "NVIDIA"]
+        sku = "-".join(names) or "-".join(word.removeprefix("0x") for word in words[:2]) or "gpu"
+    parts = [_stamp(run["started_utc"]), ledger["host"], run["label"], run["ticket"]]
+    parts += [f"{len(slots)}gpu", sku.lower(), run["verdict"]]
+    return "-".join(_safe(part) for part in parts if part) + ".json"
+
+
+def _safe(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")[:60] or "x"
+
+
+def _free_name(folder: Path, name: str, run_id: str) -> Path:
+    """Give the path, with the run's id where a ledger of that name exists already."""
+    path = folder / name
+    return path.with_name(f"{path.stem}-{run_id[:8]}.json") if path.exists() else path
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is there whole or not at all: write, flush, rename, flush the folder."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    fsync_folder(path.parent)
+
+
+def rebuild(
+    registry: Registry, remains: Remains, *, host: str, run_id: str, modified_s: float
+) -> Row:
+    """Make the `interrupted` ledger of a journal, whatever is left of it."""
+    begin = remains.begin
+    notices = []
+    if remains.damage:
+        notices.append(f"the journal is damaged: {remains.damage}; what stood behind it is lost")
+    if begin is not None:
+        try:
+            return _rebuild(registry, begin, remains, notices)
+        except (CodecError, KeyError, TypeError, ValueError, AttributeError) as error:
+            notices.append(f"the journal holds what no run writes: {type(error).__name__} {error}")
+    else:
+        notices.append("the journal's first line is not whole: no probe had started")
+    empty = empty_begin(host=host, run_id=run_id, started_s=modified_s)
+    bare = Remains(begin=empty, events=(), at_s=0.0, damage=remains.damage)
+    return _rebuild(registry, empty, bare, notices)
+
+
+def _rebuild(registry: Registry, begin: Row, remains: Remains, notices: list[str]) -> Row:
+    started_s = float(begin["time"]["started_s"])
+    ending = Ending(
+        end="interrupted",
+        by="its process ended without finishing: killed, crashed, or a power cut",
+        elapsed_s=remains.at_s,
+        ended_utc=utc_text(started_s + remains.at_s),
+    )
+    begin = {**begin, "notices": [*begin["notices"], *notices]}
+    ledger = assemble(registry, begin, remains.events, ending)
+    wrong = problems(ledger, "the recovered ledger")
+    if wrong:
+        raise ValueError(str(wrong[0]))
+    return dict(ledger)
+
+
+def empty_begin(*, host: str, run_id: str, started_s: float) -> Row:
+    """Give the first line of a run of which nothing is known."""
+    return {
+        "host": host,
+        "run": {
+            "id": run_id[:64] or "unknown",
+            "kind": "run",
+            "label": "",
+            "ticket": "",
+            "scope": "all",
+            "controls": True,
+            "started_utc": utc_text(started_s),
+            "user_id": os.getuid(),
+        },
+        "versions": {"preflight": "", "commit": None, "source_sha256": "", "python": "", "packages": {}},
+        "time": {
+            "started_s": started_s,
+            "boot_id": None,
+            "up_s": None,
+            "boot_offset_s": None,
+            "synchronised": None,
+        },
+        "profile": {"file": "", "sha256": "", "content": encode(LOCAL)},
+        "expectations": [],
+        "previous": None,
+        "planned": [],
+        "notices": [],
+    }

@@ -1,0 +1,163 @@
+"""Verifies a ledger, or a host's whole row of them: schema, digests, and who follows whom."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from checks.core.errors import LedgerError
+from checks.ledger.canonical import ledger_digest
+from checks.ledger.document import Ledger
+from checks.ledger.schema import read_ledger
+from checks.ledger.store import HEAD, HostFolder
+
+PRUNED = "pruned.jsonl"
+"""What `prune` removed: one line a ledger, with its digest."""
+CANNOT_SEE = (
+    "not visible from here: an end of the row that was rewritten consistently, head included; "
+    "compare with a digest that was kept elsewhere: --expect DIGEST"
+)
+
+
+@dataclass
+class Report:
+    """What verification found."""
+
+    good: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def verify_ledger(path: Path) -> tuple[Ledger | None, list[str]]:
+    """Check one file: JSON, schema, its own digest. Gives what is wrong."""
+    try:
+        ledger = read_ledger(path)
+    except LedgerError as error:
+        return None, [str(problem) for problem in error.problems]
+    found = ledger_digest(ledger.row)
+    if found != ledger.row["digest"]:
+        return ledger, [f"{path}: altered: its content has {found}, it says {ledger.row['digest']}"]
+    return ledger, []
+
+
+def verify_file(path: Path, expect: str = "") -> Report:
+    """Verify one ledger by itself."""
+    report = Report()
+    ledger, wrong = verify_ledger(path)
+    report.wrong += wrong
+    if ledger is not None and not wrong:
+        report.good.append(f"{path}: whole, {ledger.row['digest']}")
+        _compare_expected(report, expect, {str(ledger.row["digest"])}, str(path))
+    if not expect:
+        report.notes.append(CANNOT_SEE)
+    return report
+
+
+def _compare_expected(report: Report, expect: str, digests: set[str], where: str) -> None:
+    if expect and expect.removeprefix("sha256:") not in {d.removeprefix("sha256:") for d in digests}:
+        report.wrong.append(f"{where}: has no ledger with the expected digest {expect}")
+
+
+def verify_row(folder: HostFolder, expect: str = "") -> Report:
+    """Verify all ledgers of a host: each whole, each following the one before, none missing."""
+    report = Report()
+    by_digest: dict[str, Ledger] = {}
+    altered: set[str] = set()
+    for path in folder.ledgers():
+        ledger, wrong = verify_ledger(path)
+        report.wrong += wrong
+        if ledger is None or wrong:
+            altered.add(path.name)
+            continue
+        if ledger.row["host"] != folder.host:
+            report.wrong.append(f"{path}: is a ledger of {ledger.row['host']!r}")
+        if str(ledger.row["digest"]) in by_digest:
+            report.wrong.append(f"{path}: the same ledger as {by_digest[ledger.row['digest']].file}")
+        by_digest.setdefault(str(ledger.row["digest"]), ledger)
+    pruned = _pruned(folder, report)
+    tip = _tip(folder, report, by_digest, altered)
+    if tip is not None:
+        seen = _walk(report, tip, by_digest, pruned, altered)
+        for digest, ledger in by_digest.items():
+            if digest not in seen and ledger.run["kind"] == "run":
+                report.wrong.append(
+                    f"{ledger.file}: out of order: no newer ledger follows it and head.json does "
+                    "not name it"
+                )
+        report.good.append(f"{len(seen)} ledgers in a row, newest {Path(tip.file).name}")
+    _compare_expected(report, expect, set(by_digest), str(folder.path))
+    if not expect:
+        report.notes.append(CANNOT_SEE)
+    return report
+
+
+def _tip(
+    folder: HostFolder, report: Report, by_digest: dict[str, Ledger], altered: set[str]
+) -> Ledger | None:
+    path = folder.path / HEAD
+    try:
+        head = folder.head()
+    except LedgerError as error:
+        report.wrong += [str(problem) for problem in error.problems]
+        return None
+    if head is None:
+        if by_digest or altered:
+            report.wrong.append(f"{path}: missing, and there are ledgers")
+        else:
+            report.wrong.append(f"{folder.path}: there is no ledger")
+        return None
+    tip = by_digest.get(head.digest)
+    if tip is None:
+        if head.file not in altered:
+            report.wrong.append(f"{folder.path / head.file}: missing: head.json names it")
+        return None
+    if tip.sha256 != head.sha256:
+        report.wrong.append(f"{tip.file}: its bytes are not those that head.json names")
+    if Path(tip.file).name != head.file:
+        report.wrong.append(f"{tip.file}: renamed: head.json calls it {head.file}")
+    return tip
+
+
+def _walk(
+    report: Report,
+    tip: Ledger,
+    by_digest: dict[str, Ledger],
+    pruned: dict[str, str],
+    altered: set[str],
+) -> set[str]:
+    """Follow the row from the newest ledger back to the first."""
+    seen: set[str] = set()
+    ledger = tip
+    while True:
+        seen.add(str(ledger.row["digest"]))
+        previous = ledger.row["previous"]
+        if previous is None:
+            return seen
+        digest = str(previous["digest"])
+        if digest in by_digest:
+            ledger = by_digest[digest]
+            continue
+        where = Path(ledger.file).parent / str(previous["file"])
+        if digest in pruned:
+            report.notes.append(f"older ledgers were pruned, the newest of them {pruned[digest]}")
+        elif where.name in altered:
+            report.wrong.append(f"{where}: not the ledger that {Path(ledger.file).name} follows")
+        else:
+            report.wrong.append(f"{where}: missing: {Path(ledger.file).name} follows it")
+        return seen
+
+
+def _pruned(folder: HostFolder, report: Report) -> dict[str, str]:
+    """Read what `prune` removed: digest = file."""
+    path = folder.path / PRUNED
+    found: dict[str, str] = {}
+    if not path.is_file():
+        return found
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            row = json.loads(line)
+            found[str(row["digest"])] = str(row["file"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            report.wrong.append(f"{path}:{number}: is no line that prune writes")
+    return found

@@ -1,0 +1,1 @@
+"""The machine itself: identity, memory, CPUs, room, clock."""

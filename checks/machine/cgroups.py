@@ -1,0 +1,241 @@
+"""CPU limits of a process in its cgroups, version 1 and 2, at every level up to the root.
+
+Formats: Documentation/admin-guide/cgroup-v2.rst (cpu.max, cpuset.cpus.effective, cpu.stat) and
+cgroup-v1/cpusets.rst, scheduler/sched-bwc.rst (cpu.cfs_quota_us, cpu.cfs_period_us) of the kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from checks.core.facts import Blind, Unseen
+from checks.core.world import World
+from checks.machine.cpulist import count_cpus
+from checks.machine.facts import CpuLimit
+
+
+@dataclass(frozen=True)
+class Mount:
+    """Where a hierarchy of cgroups is mounted."""
+
+    point: str
+    root: str
+    """Path of the cgroup that is mounted there; `/` unless this is a container's view."""
+    controllers: frozenset[str]
+    """Version 1: cpu, cpuset, …; version 2: empty."""
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """What the cgroups of a process allow."""
+
+    limits: tuple[CpuLimit, ...]
+    folders: tuple[str, ...]
+    """Folders of the process's cgroups, innermost first."""
+    above_unseen: bool
+
+
+def quota_limits(world: World, pid: str) -> Quotas | Unseen:
+    """Read quota and cpuset of a process at every level that can be seen.
+
+    A machine without cgroups has no such limit; a process whose cgroups are there and cannot be
+    entered is unseen.
+    """
+    text = world.read(f"/proc/{pid}/cgroup")
+    if isinstance(text, Unseen):
+        if text.reason is Blind.ABSENT and world.exists(f"/proc/{pid}/status"):
+            return Quotas((), (), above_unseen=False)  # a kernel built without cgroups
+        return text
+    mounts = _mounts(world)
+    if isinstance(mounts, Unseen):
+        return mounts
+    limits: list[CpuLimit] = []
+    folders: list[str] = []
+    above = False
+    for line in text.splitlines():
+        found = re.fullmatch(r"[0-9]+:([^:]*):(/.*)", line)
+        if not found:
+            return Unseen(Blind.MALFORMED, f"/proc/{pid}/cgroup: {line[:80]!r}")
+        controllers = frozenset(name for name in found[1].split(",") if name)
+        if controllers and not controllers & {"cpu", "cpuset"}:
+            continue
+        chain = _chain(world, mounts, controllers, found[2])
+        if isinstance(chain, Unseen):
+            if controllers or _version_2_counts(world, mounts):
+                return chain
+            continue
+        above = above or chain.above_unseen
+        folders += chain.folders
+        for folder in chain.folders:
+            level = _level(world, folder)
+            if isinstance(level, Unseen):
+                return level
+            limits += level
+    return Quotas(tuple(limits), tuple(folders), above_unseen=above)
+
+
+def _version_2_counts(world: World, mounts: list[Mount]) -> bool:
+    """Whether the unified hierarchy has the CPU controllers (on hybrid boxes version 1 has)."""
+    for mount in mounts:
+        if not mount.controllers:
+            names = world.line(f"{mount.point}/cgroup.controllers")
+            return isinstance(names, Unseen) or bool({"cpu", "cpuset"} & set(names.split()))
+    return False
+
+
+def _mounts(world: World) -> list[Mount] | Unseen:
+    pid = world.pid()
+    path = f"/proc/{'self' if world.live else pid}/mountinfo"
+    text = world.read(path)
+    if isinstance(text, Unseen):
+        return text
+    mounts = []
+    for line in text.splitlines():
+        before, dash, after = line.partition(" - ")
+        fields, source = before.split(" "), after.split(" ")
+        if not dash or len(fields) < 5 or len(source) < 3:
+            continue
+        if source[0] == "cgroup2":
+            controllers: frozenset[str] = frozenset()
+        elif source[0] == "cgroup":
+            controllers = frozenset(source[2].split(","))
+        else:
+            continue
+        mounts.append(Mount(_unescape(fields[4]), _unescape(fields[3]), controllers))
+    return mounts
+
+
+def _unescape(text: str) -> str:
+    """Undo the octal escapes that mountinfo uses for blanks."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+
+
+@dataclass(frozen=True)
+class _Chain:
+    folders: list[str]
+    above_unseen: bool
+
+
+def _chain(
+    world: World, mounts: list[Mount], controllers: frozenset[str], path: str
+) -> _Chain | Unseen:
+    """List the folders of a cgroup and of all its parents up to the mount, innermost first."""
+    fitting = [
+        mount
+        for mount in mounts
+        if (controllers & mount.controllers if controllers else not mount.controllers)
+    ]
+    if not fitting:
+        name = ",".join(sorted(controllers)) or "cgroup2"
+        return Unseen(Blind.ABSENT, f"the {name} hierarchy is not mounted here")
+    mount = fitting[0]
+    inside = _inside(mount, path)
+    if inside is None:
+        return Unseen(
+            Blind.PERMISSION,
+            f"cgroup {path} lies outside what is mounted at {mount.point}",
+            "run the suite on the host, or in the place itself",
+        )
+    parts = [part for part in inside.split("/") if part]
+    folders = [
+        "/".join([mount.point.rstrip("/"), *parts[:depth]]) for depth in range(len(parts), -1, -1)
+    ]
+    if not world.exists(folders[0]):
+        return Unseen(Blind.ABSENT, f"cgroup folder {folders[0]} is absent")
+    return _Chain(folders, above_unseen=mount.root != "/" or not _is_top(world, mount))
+
+
+def _inside(mount: Mount, path: str) -> str | None:
+    """Turn a path of /proc/PID/cgroup into one below the mount point; None if it lies outside."""
+    if ".." in PurePosixPath(path).parts:
+        return None
+    if mount.root == "/":
+        return path
+    if path == mount.root or path.startswith(mount.root.rstrip("/") + "/"):
+        return path[len(mount.root.rstrip("/")) :]
+    # In a cgroup namespace of its own, the path is `/` and the mount shows just that cgroup.
+    return "/" if path == "/" else None
+
+
+def _is_top(world: World, mount: Mount) -> bool:
+    """Whether the mount shows the real root: that one has no limits of its own."""
+    if mount.controllers:
+        return True
+    # cgroup.type exists in every cgroup of version 2 but the root
+    return not world.exists(f"{mount.point}/cgroup.type")
+
+
+def _level(world: World, folder: str) -> list[CpuLimit] | Unseen:
+    """Read what one cgroup allows. Files that are absent set no limit; garbage is unseen."""
+    limits: list[CpuLimit] = []
+    for reader in (_quota_2, _quota_1, _cpuset):
+        limit = reader(world, folder)
+        if isinstance(limit, Unseen):
+            if limit.reason is Blind.ABSENT:
+                continue
+            return limit
+        if limit is not None:
+            limits.append(limit)
+    return limits
+
+
+def _quota_2(world: World, folder: str) -> CpuLimit | None | Unseen:
+    path = f"{folder}/cpu.max"
+    text = world.line(path)
+    if isinstance(text, Unseen):
+        return text
+    found = re.fullmatch(r"(max|[0-9]{1,15})(?: ([0-9]{1,15}))?", text)
+    period = int(found[2] or 100_000) if found else 0
+    if not found or period == 0:
+        return Unseen(Blind.MALFORMED, f"{path}: {text[:60]!r}")
+    if found[1] == "max":
+        return None
+    return CpuLimit(source=path, text=text, cpus=int(found[1]) / period)
+
+
+def _quota_1(world: World, folder: str) -> CpuLimit | None | Unseen:
+    path = f"{folder}/cpu.cfs_quota_us"
+    quota, period = world.line(path), world.line(f"{folder}/cpu.cfs_period_us")
+    if isinstance(quota, Unseen):
+        return quota
+    if isinstance(period, Unseen):
+        return Unseen(Blind.MALFORMED, f"{path} without its period: {period.detail}")
+    good = re.fullmatch(r"-?[0-9]{1,15}", quota) and re.fullmatch(r"[1-9][0-9]{0,14}", period)
+    if not good:
+        return Unseen(Blind.MALFORMED, f"{path}: {quota[:40]!r} / {period[:40]!r}")
+    if int(quota) <= 0:
+        return None  # -1: no quota
+    return CpuLimit(source=path, text=f"{quota} / {period}", cpus=int(quota) / int(period))
+
+
+def _cpuset(world: World, folder: str) -> CpuLimit | None | Unseen:
+    for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
+        text = world.line(f"{folder}/{name}")
+        if isinstance(text, Unseen):
+            if text.reason is Blind.MALFORMED:
+                continue  # empty: this level sets nothing of its own
+            if text.reason is not Blind.ABSENT:
+                return text
+            continue
+        count = count_cpus(text)
+        if count is None:
+            return Unseen(Blind.MALFORMED, f"{folder}/{name}: {text[:60]!r}")
+        return CpuLimit(source=f"{folder}/{name}", text=text, cpus=float(count))
+    return None
+
+
+def throttled_ratio(world: World, folders: tuple[str, ...]) -> float | None:
+    """Give the share of periods in which the quota stopped the process; the worst level counts."""
+    worst = None
+    for folder in folders:
+        text = world.read(f"{folder}/cpu.stat")
+        if isinstance(text, Unseen):
+            continue
+        periods = re.search(r"^nr_periods ([0-9]{1,15})$", text, re.MULTILINE)
+        throttled = re.search(r"^nr_throttled ([0-9]{1,15})$", text, re.MULTILINE)
+        if periods and throttled and int(periods[1]) > 0:
+            ratio = min(1.0, int(throttled[1]) / int(periods[1]))
+            worst = ratio if worst is None else max(worst, ratio)
+    return worst

@@ -1,0 +1,221 @@
+"""What is seen of the machine: plain data, units in the names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from checks.core.facts import Facts, Unseen
+from checks.core.fingerprint import Component, Field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity(Facts):
+    """Which machine this is, and what it runs in."""
+
+    host_name: Field
+    architecture: Field
+    """As `uname -m` prints it."""
+    kernel_release: Field
+    os_name: Field
+    machine_id: Field
+    """/etc/machine-id; cloned images share it, so it never identifies a box by itself."""
+    product_vendor: Field
+    product_name: Field
+    board_name: Field
+    board_serial: Field
+    product_uuid: Field
+    cpu_model: Field
+    hypervisor: Field
+    """`none` on bare metal, or kvm, vmware, microsoft, xen, amazon, …; `vm` if it hides its name."""
+    container: Field
+    """`none`, or docker, podman, kubernetes, lxc, systemd-nspawn, …"""
+    evidence: tuple[str, ...]
+    """The lines that hypervisor and container were read from."""
+
+    def components(self) -> Iterator[Component]:
+        """Give the parts that these facts describe."""
+        yield Component(
+            slot="board",
+            kind={
+                "vendor": self.product_vendor,
+                "product": self.product_name,
+                "board": self.board_name,
+                "hypervisor": self.hypervisor,
+            },
+            identity={"serial": self.board_serial, "uuid": self.product_uuid},
+        )
+        yield Component(slot="cpu", kind={"model": self.cpu_model}, identity={})
+        yield Component(slot="kernel", kind={"release": self.kernel_release}, identity={})
+        yield Component(slot="container", kind={"container": self.container}, identity={})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """One device in its slot."""
+
+    slot: str
+    """Number, or the kernel's name of it."""
+    kind: dict[str, Field]
+    identity: dict[str, Field]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Devices(Facts):
+    """What is plugged in, as the kernel lists it without any vendor's tool."""
+
+    gpus: tuple[Device, ...] | Unseen
+    """NVIDIA (10de) and AMD (1002) display and 3-D controllers on PCI, by address."""
+    disks: tuple[Device, ...] | Unseen
+    nics: tuple[Device, ...] | Unseen
+    nvidia_driver: Field
+    resolver: Field
+    """The lines of /etc/resolv.conf that count."""
+
+    def components(self) -> Iterator[Component]:
+        """Give the parts that these facts describe."""
+        for name, devices in (("gpu", self.gpus), ("disk", self.disks), ("nic", self.nics)):
+            if isinstance(devices, Unseen):
+                yield Component(slot=name, kind={"list": devices}, identity={"list": devices})
+                continue
+            for device in devices:
+                slot = f"{name}[{device.slot}]"
+                yield Component(slot=slot, kind=device.kind, identity=device.identity)
+        yield Component(slot="driver", kind={"nvidia": self.nvidia_driver}, identity={})
+        yield Component(slot="resolver", kind={"resolv_conf": self.resolver}, identity={})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory(Facts):
+    """How much memory there is."""
+
+    total_bytes: int
+    """MemTotal: what the kernel manages, less than what is fitted."""
+    available_bytes: int
+    """MemAvailable: what can be had without swapping."""
+    fitted_bytes: int | Unseen
+    """Memory blocks times their size, as the kernel counts them in sysfs."""
+    dimm_serials: Field
+
+    def components(self) -> Iterator[Component]:
+        """Give the parts that these facts describe."""
+        fitted = self.fitted_bytes
+        size = fitted if isinstance(fitted, Unseen) else f"{fitted / 2**30:.0f} GiB"
+        yield Component(
+            slot="memory", kind={"size": size}, identity={"serials": self.dimm_serials}
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuLimit:
+    """One thing that limits how many CPUs may be used at once."""
+
+    source: str
+    """File that says so."""
+    text: str
+    """What stands in it."""
+    cpus: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cpu(Facts):
+    """How many CPUs a place may use, and what runs there."""
+
+    place: str
+    """As the profile names it."""
+    process: str
+    """Number and name of the process that was looked at."""
+    host_cpus: int
+    """Logical CPUs of the host that are online."""
+    host_cores: int
+    """Physical cores of the host; the same as host_cpus where the kernel does not tell."""
+    effective_cpus: float
+    """min(affinity, cpuset, quota) over every cgroup up to the root, of the place; not rounded."""
+    affinity_cpus: int
+    limits: tuple[CpuLimit, ...]
+    """Every limit that was found, the tightest first."""
+    above_unseen: bool
+    """Whether cgroups above the mounted root may limit further and cannot be seen from here."""
+    throttled_ratio: float | None
+    """Share of the periods in which the quota stopped the place; None where nobody counts."""
+    command: tuple[str, ...] | Unseen
+    """Command line of the process, where the place is a process of its own."""
+    thread_environment: dict[str, str] | Unseen
+    """Its environment variables that set thread counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threads:
+    """What the profile asks an engine to run with."""
+
+    command: tuple[str, ...]
+    env: dict[str, str]
+    engine: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder(Facts):
+    """How much fits into a folder."""
+
+    path: str
+    total_bytes: int
+    free_bytes: int
+    """For an unprivileged user."""
+    inodes: int
+    """0 where the file system has no fixed number."""
+    inodes_free: int
+    cached_bytes: dict[str, int]
+    """What of each model of the profile lies in it already, by hub id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoomWanted:
+    """What a folder must have room for."""
+
+    free_bytes: int
+    """Besides the models."""
+    model_bytes: dict[str, int]
+    """Size of each model by hub id; what is cached already needs no room."""
+    inodes_free: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """A moment that has passed on this box, if its clock and its files are right."""
+
+    what: str
+    at_s: float
+    """Seconds since 1970, UTC."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock(Facts):
+    """What the clocks say."""
+
+    now_s: float
+    """Wall clock, seconds since 1970, UTC."""
+    up_s: float
+    """Seconds since boot, suspended time included."""
+    boot_s: float | Unseen
+    """Moment of boot as the kernel counts it back from its wall clock (btime of /proc/stat)."""
+    boot_id: str | Unseen
+    synchronised: bool | Unseen
+    """Whether the kernel says that something disciplines its clock (adjtimex)."""
+    kernel_built: Moment | Unseen
+    packages_installed: Moment | Unseen
+    """The newest file that a package manager installed or wrote."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class History(Facts):
+    """What the earlier ledgers of this host say about time."""
+
+    ledger: str
+    """File of the newest one; empty if there is none."""
+    newest_s: float | Unseen
+    """The latest moment that any of them records, seconds since 1970, UTC."""
+    boot_id: str | Unseen
+    boot_offset_s: float | Unseen
+    """Wall clock minus time since boot, in that run."""
+    run_boot_offset_s: float
+    """The same at the start of this run."""

@@ -1,0 +1,615 @@
+"""What is right and wrong about the machine: pure functions.
+
+Each docstring is what `preflight explain` prints.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from checks.core.expectation import Basis, Case, Expected, NotDeclared, Wanted
+from checks.core.facts import BOX, Unseen
+from checks.core.finding import Judgement, fail, ok, unknown
+from checks.core.registry import check
+from checks.core.units import bytes_text, span_text
+from checks.core.verdict import Reason
+from checks.engines.threads import Asked, asked_for
+from checks.machine.facts import (
+    Clock,
+    Cpu,
+    Folder,
+    History,
+    Identity,
+    Memory,
+    Moment,
+    RoomWanted,
+    Threads,
+)
+
+MIB = 2**20
+CLOCK_SLACK_S = 60.0
+"""Clocks that are set by hand or by a network may differ by this much and nothing is wrong."""
+MEMORY_TOLERANCE_RATIO = 0.03
+KERNEL_RESERVE_BYTES = 600 * MIB
+"""What a kernel may keep of a small machine's memory; no memory module is this small (assumed)."""
+RUN_BYTES = 4 * MIB
+"""What one run writes at most: a ledger under 1 MB, its journal, and the copy before the rename."""
+USABLE_BYTES = MIB
+USABLE_INODES = 64
+
+
+# Identity
+
+
+def _declared(expected: Expected, key: str) -> Iterator[Case[str]]:
+    """Compare one text of the profile's [hardware] with what is there."""
+    value = getattr(expected.profile.hardware, key)
+    if value is None:
+        yield Case(subject=BOX, wanted=NotDeclared(fact=f"not declared: hardware.{key}"))
+        return
+    yield Case(subject=BOX, wanted=_hardware(expected, key, value))
+
+
+def _hardware(expected: Expected, key: str, value: object) -> Wanted[object]:
+    assumed = key in expected.profile.hardware.assumed
+    return Wanted(
+        value=value,
+        basis=Basis.ASSUMED if assumed else Basis.DECLARED,
+        source=f"{expected.profile_file}: hardware.{key}",
+    )
+
+
+def _same_text(what: str, seen: str | Unseen, wanted: str, *, same: bool) -> Judgement:
+    if isinstance(seen, Unseen):
+        return unknown(Reason.NOT_OBSERVABLE, f"{what} not seen: {seen}", remedy=seen.remedy)
+    if same:
+        return ok(f"{what} is {seen}", observed={"name": seen}, expected={"name": wanted})
+    return fail(
+        "not-as-declared",
+        f"{what} is {seen}, declared is {wanted}",
+        remedy=f"if this is the right box, correct hardware in its profile; if not, run with "
+        f"--host of the box that you are on; rerun and see {what} pass",
+        observed={"name": seen},
+        expected={"name": wanted},
+    )
+
+
+@check(
+    "machine.identity.architecture",
+    sees=Identity,
+    cases=lambda expected: _declared(expected, "architecture"),
+    premise=("board",),
+    causes={"not-as-declared": "the box has another processor architecture than its profile says"},
+)
+def architecture_as_declared(seen: Identity, wanted: str) -> Judgement:
+    """The processor architecture is the declared one.
+
+    Looks at `uname -m`. Fails where the profile's hardware.architecture names another.
+    What to do: check that you are on the box that --host names.
+    """
+    here = seen.architecture
+    return _same_text("architecture", here, wanted, same=here == wanted)
+
+
+@check(
+    "machine.identity.product",
+    sees=Identity,
+    cases=lambda expected: _declared(expected, "product_name"),
+    premise=("board",),
+    causes={"not-as-declared": "the system board calls itself something else than the profile says"},
+)
+def product_as_declared(seen: Identity, wanted: str) -> Judgement:
+    """The system board is the declared product.
+
+    Looks at /sys/class/dmi/id/product_name (no root needed). Fails where the profile's
+    hardware.product_name is another. What to do: check that you are on the box that --host names;
+    after a planned swap of the board, correct the profile.
+    """
+    here = seen.product_name
+    return _same_text("product", here, wanted, same=here == wanted)
+
+
+@check(
+    "machine.identity.virtualization",
+    sees=Identity,
+    cases=lambda expected: _declared(expected, "virtualization"),
+    premise=("board",),
+    causes={"not-as-declared": "the box runs on another hypervisor, or on none, than declared"},
+)
+def virtualization_as_declared(seen: Identity, wanted: str) -> Judgement:
+    """The box is the declared kind of machine: bare metal, or a virtual machine.
+
+    Looks at the CPU's hypervisor flag, DMI names and /sys/hypervisor. `vm` in the profile's
+    hardware.virtualization fits every hypervisor, `none` fits bare metal alone. Fails where they
+    differ: numbers measured on bare metal mean nothing in a virtual machine.
+    What to do: check that you are on the box that --host names.
+    """
+    here = seen.hypervisor
+    any_vm = wanted == "vm" and here != "none"
+    return _same_text("virtualization", here, wanted, same=here == wanted or any_vm)
+
+
+@check(
+    "machine.identity.container",
+    sees=Identity,
+    cases=lambda expected: _declared(expected, "container"),
+    premise=("container",),
+    causes={"not-as-declared": "the suite runs in another kind of container, or in none"},
+)
+def container_as_declared(seen: Identity, wanted: str) -> Judgement:
+    """The suite runs in the declared kind of container, or in none.
+
+    Looks at /.dockerenv, /run/.containerenv, the environment and the cgroup paths. `any` in the
+    profile's hardware.container fits every kind, `none` fits only the host itself. Fails where
+    they differ: limits that are read inside a container are not the host's.
+    What to do: run the suite where the profile says, or correct hardware.container.
+    """
+    here = seen.container
+    any_kind = wanted == "any" and here != "none"
+    return _same_text("container", here, wanted, same=here == wanted or any_kind)
+
+
+# Memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryWanted:
+    """How much memory there should be."""
+
+    total_bytes: int
+    lower_bytes: int
+    """Shortfall that is no fault."""
+    upper_bytes: int
+    """Excess that is no fault."""
+
+
+def _memory_total(expected: Expected) -> Iterator[Case[MemoryWanted]]:
+    hardware = expected.profile.hardware
+    number = expected.number("machine.memory.total", BOX)
+    if hardware.memory_total_bytes is not None:
+        total = hardware.memory_total_bytes
+        ratio = hardware.memory_tolerance_ratio
+        slack = (
+            max(round(total * MEMORY_TOLERANCE_RATIO), KERNEL_RESERVE_BYTES)
+            if ratio is None
+            else round(total * ratio)
+        )
+        wanted = MemoryWanted(total_bytes=total, lower_bytes=slack, upper_bytes=slack)
+        declared = _hardware(expected, "memory_total_bytes", wanted)
+        yield Case(subject=BOX, wanted=declared)  # type: ignore[arg-type]
+    elif number is not None:
+        yield Case(
+            subject=BOX,
+            wanted=Wanted(
+                value=MemoryWanted(
+                    total_bytes=round(number.value),
+                    lower_bytes=_slack(number.value, number.lower_ratio),
+                    upper_bytes=_slack(number.value, number.upper_ratio),
+                ),
+                basis=Basis(number.basis),
+                source=f"{number.source} {number.measured_at}".strip(),
+                premise=number.premise,
+            ),
+        )
+    else:
+        fact = "not declared: hardware.memory_total_bytes"
+        yield Case(subject=BOX, wanted=NotDeclared(fact=fact))
+
+
+def _slack(value: float, ratio: float | None) -> int:
+    """Turn a tolerance into bytes; an open side allows everything."""
+    return 2**60 if ratio is None else round(abs(value * ratio))
+
+
+@check(
+    "machine.memory.total",
+    sees=Memory,
+    cases=_memory_total,
+    premise=("memory",),
+    causes={
+        "less-memory-than-declared": "memory is missing: a module that is dead, unseated, or left "
+        "out, or a limit in firmware or on the kernel command line",
+        "more-memory-than-declared": "the box has more memory than its profile says",
+    },
+)
+def memory_total_as_declared(seen: Memory, wanted: MemoryWanted) -> Judgement:
+    """All the memory that is declared is there.
+
+    Looks at MemTotal of /proc/meminfo. Fails where it is off the profile's
+    hardware.memory_total_bytes, or off a measured number, by more than the tolerance:
+    hardware.memory_tolerance_ratio, or 3 % and at least 600 MiB, since the kernel keeps some back.
+    What to do: look for the missing module in the board's own log (`ipmitool sel list`,
+    `dmidecode -t memory` as root), reseat or replace it, rerun.
+    """
+    observed = {"memory_total_bytes": seen.total_bytes}
+    expected = {
+        "memory_total_bytes": wanted.total_bytes,
+        "shortfall_max_bytes": wanted.lower_bytes,
+        "excess_max_bytes": wanted.upper_bytes,
+    }
+    says = f"{bytes_text(seen.total_bytes)} of memory, {bytes_text(wanted.total_bytes)} wanted"
+    if wanted.total_bytes - seen.total_bytes > wanted.lower_bytes:
+        return fail(
+            "less-memory-than-declared",
+            says,
+            remedy="find the missing module (`dmidecode -t memory` as root, the board's event "
+            "log), reseat or replace it, and rerun",
+            observed=observed,
+            expected=expected,
+        )
+    if seen.total_bytes - wanted.total_bytes > wanted.upper_bytes:
+        return fail(
+            "more-memory-than-declared",
+            says,
+            remedy="check that this is the box that --host names; then correct "
+            "hardware.memory_total_bytes in its profile and rerun",
+            observed=observed,
+            expected=expected,
+        )
+    return ok(says, observed=observed, expected=expected)
+
+
+def _memory_available(expected: Expected) -> Iterator[Case[int]]:
+    key = "memory_available_min_bytes"
+    value = getattr(expected.profile.hardware, key)
+    if value is None:
+        yield Case(subject=BOX, wanted=NotDeclared(fact=f"not declared: hardware.{key}"))
+        return
+    yield Case(subject=BOX, wanted=_hardware(expected, key, value))  # type: ignore[arg-type]
+
+
+@check(
+    "machine.memory.available",
+    sees=Memory,
+    cases=_memory_available,
+    causes={"memory-in-use": "something holds memory that this box's work needs"},
+)
+def memory_available(seen: Memory, wanted: int) -> Judgement:
+    """Enough memory is free for what the box is for.
+
+    Looks at MemAvailable of /proc/meminfo: what can be had without swapping. Fails where it is
+    below the profile's hardware.memory_available_min_bytes.
+    What to do: find what holds it (`ps aux --sort -rss | head`), stop it, rerun.
+    """
+    says = f"{bytes_text(seen.available_bytes)} available, {bytes_text(wanted)} wanted"
+    observed = {"memory_available_bytes": seen.available_bytes}
+    expected = {"memory_available_min_bytes": wanted}
+    if seen.available_bytes < wanted:
+        return fail(
+            "memory-in-use",
+            says,
+            remedy="find what holds it (`ps aux --sort -rss | head`), stop it, and rerun",
+            observed=observed,
+            expected=expected,
+        )
+    return ok(says, observed=observed, expected=expected)
+
+
+# CPUs and threads
+
+
+def _threads(expected: Expected) -> Iterator[Case[Threads]]:
+    for index, serve in enumerate(expected.profile.serve):
+        yield Case(
+            subject=serve.name,
+            wanted=Wanted(
+                value=Threads(command=serve.argv, env=serve.env, engine=serve.engine),
+                basis=Basis.INVARIANT,
+                source=f"{expected.profile_file}: serve[{index}]; more threads than CPUs never help",
+            ),
+        )
+    if not expected.profile.serve:
+        yield Case(subject=BOX, wanted=NotDeclared(fact="not declared: no [[serve]]"))
+
+
+@check(
+    "machine.cpu.threads",
+    sees=Cpu,
+    cases=_threads,
+    premise=("cpu", "container"),
+    causes={
+        "more-threads-than-cpus": "the engine is told to run more threads than the affinity, cpuset "
+        "or quota of its place lets run at once; the kernel stops them in every period",
+        "default-exceeds-cpus": "the engine is not told how many threads to run, takes the host's "
+        "cores, and its place may use fewer",
+    },
+)
+def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
+    """An engine runs no more threads than the CPUs that its place may use.
+
+    Looks at affinity, cpuset and quota of the process, unit or container that the profile names
+    (`where`), over every cgroup up to the root and not rounded, and compares with the number that
+    the running process, the profile's command or its environment asks for (-t, --threads,
+    n_threads, OMP_NUM_THREADS). An engine that is not told takes the host's cores.
+    Fails where more threads are asked for than CPUs may be used: 8 threads in a quota of 4 were
+    measured 45 times slower than 4 (github.com/tobocop2/lilbee/pull/660).
+    What to do: start the engine with the whole number below the limit, or raise the limit.
+    """
+    asked = _asked(seen, wanted)
+    if asked is not None and asked.threads is None and not asked.follows_affinity:
+        return unknown(
+            Reason.NO_EXPECTATION,
+            f"cannot read a number of threads from `{asked.words}`",
+            remedy="write the number into the profile's command or env, and rerun",
+        )
+    if asked is None:
+        threads, words = seen.host_cores, "no number given, so the host's cores"
+    elif asked.threads is None:
+        threads, words = seen.affinity_cpus, asked.words
+    else:
+        threads, words = asked.threads, asked.words
+    limit = seen.limits[0]
+    says = f"{threads} threads ({words}) on {seen.effective_cpus:.2f} CPUs ({limit.source})"
+    observed = {
+        "effective_cpus": seen.effective_cpus,
+        "affinity_cpus": seen.affinity_cpus,
+        "host_cpus": seen.host_cpus,
+        "host_cores": seen.host_cores,
+    }
+    expected = {"threads_count": threads}
+    evidence = tuple(f"{item.source}: {item.text}" for item in seen.limits)
+    notes = _cpu_notes(seen)
+    if threads > seen.effective_cpus:
+        fits = max(1, math.floor(seen.effective_cpus))
+        return fail(
+            "more-threads-than-cpus" if asked else "default-exceeds-cpus",
+            says,
+            remedy=f"start it with {fits} thread{'s' if fits > 1 else ''} (llama.cpp: -t {fits}; "
+            f"else OMP_NUM_THREADS={fits}), or raise the limit in {limit.source}; rerun",
+            observed=observed,
+            expected=expected,
+            notes=notes,
+            evidence=evidence,
+        )
+    return ok(says, observed=observed, expected=expected, notes=notes, evidence=evidence)
+
+
+def _asked(seen: Cpu, wanted: Threads) -> Asked | None:
+    """Find the number of threads: what runs counts before what the profile says."""
+    command = () if isinstance(seen.command, Unseen) else seen.command
+    environment = {} if isinstance(seen.thread_environment, Unseen) else seen.thread_environment
+    running = asked_for(command, environment, wanted.engine)
+    return running or asked_for(wanted.command, wanted.env, wanted.engine)
+
+
+def _cpu_notes(seen: Cpu) -> tuple[str, ...]:
+    notes = [f"limits of {seen.place}: {seen.process}"]
+    if seen.above_unseen:
+        notes.append("cgroups above the mounted root may limit further; they cannot be seen here")
+    if seen.throttled_ratio:
+        notes.append(f"the quota stopped it in {seen.throttled_ratio:.0%} of the periods so far")
+    return tuple(notes)
+
+
+# Room
+
+
+def _folders(expected: Expected) -> Iterator[Case[RoomWanted]]:
+    profile = expected.profile
+    models = {
+        serve.model: serve.model_bytes
+        for serve in profile.serve
+        if serve.model and serve.model_bytes and not serve.model.startswith(("/", "~", "."))
+    }
+    if models:
+        yield Case(
+            subject="model-cache",
+            wanted=Wanted(
+                value=RoomWanted(free_bytes=0, model_bytes=models, inodes_free=USABLE_INODES),
+                basis=Basis.DECLARED,
+                source=f"{expected.profile_file}: serve[].model_bytes",
+            ),
+        )
+    else:
+        fact = "not declared: no [[serve]] with a hub model and model_bytes"
+        yield Case(subject="model-cache", wanted=NotDeclared(fact=fact))
+    declared = profile.paths.tmp_free_min_bytes
+    yield Case(
+        subject="tmp",
+        wanted=Wanted(
+            value=RoomWanted(
+                free_bytes=declared or USABLE_BYTES, model_bytes={}, inodes_free=USABLE_INODES
+            ),
+            basis=Basis.DECLARED if declared else Basis.INVARIANT,
+            source=f"{expected.profile_file}: paths.tmp_free_min_bytes"
+            if declared
+            else "a folder for temporary files takes a file",
+        ),
+    )
+    yield Case(
+        subject="ledgers",
+        wanted=Wanted(
+            value=RoomWanted(free_bytes=RUN_BYTES, model_bytes={}, inodes_free=USABLE_INODES),
+            basis=Basis.INVARIANT,
+            source="what one run writes",
+        ),
+    )
+
+
+@check(
+    "machine.disk.free",
+    sees=Folder,
+    cases=_folders,
+    premise=("disk",),
+    causes={"no-room": "the file system has less room than what has to go there"},
+)
+def room_for_bytes(seen: Folder, wanted: RoomWanted) -> Judgement:
+    """There is room for the models, for temporary files and for the ledger.
+
+    Looks at the file systems of the model cache, of TMPDIR and of the ledger folder, as an
+    unprivileged user may fill them. Fails where less is free than the profile's models need beyond
+    what the cache holds already (serve[].model_bytes), less than paths.tmp_free_min_bytes, or less
+    than one run writes.
+    What to do: free the room (`du -xh --max-depth=1`), or point HF_HOME, TMPDIR or --ledger-dir at
+    another file system.
+    """
+    missing = {
+        model: max(0, size - seen.cached_bytes.get(model, 0))
+        for model, size in wanted.model_bytes.items()
+    }
+    needed = wanted.free_bytes + sum(missing.values())
+    says = f"{bytes_text(seen.free_bytes)} free in {seen.path}, {bytes_text(needed)} needed"
+    observed = {"free_bytes": seen.free_bytes, "total_bytes": seen.total_bytes}
+    expected = {"free_min_bytes": needed}
+    evidence = tuple(
+        f"{model}: {bytes_text(size)} still to download" for model, size in missing.items()
+    )
+    if seen.free_bytes < needed:
+        return fail(
+            "no-room",
+            says,
+            remedy=f"free {bytes_text(needed - seen.free_bytes)} on the file system of "
+            f"{seen.path}, or move the folder to another one; rerun",
+            observed=observed,
+            expected=expected,
+            evidence=evidence,
+        )
+    return ok(says, observed=observed, expected=expected, evidence=evidence)
+
+
+@check(
+    "machine.disk.inodes",
+    sees=Folder,
+    cases=_folders,
+    premise=("disk",),
+    causes={"no-inodes": "the file system can take no more files, however many bytes are free"},
+)
+def room_for_files(seen: Folder, wanted: RoomWanted) -> Judgement:
+    """There are inodes left for new files.
+
+    Looks at the file systems of the model cache, of TMPDIR and of the ledger folder. Fails where
+    fewer than 64 inodes are free: then nothing can be created although `df` shows free bytes.
+    A file system without a fixed number of inodes (btrfs, some network file systems) passes.
+    What to do: `df -i`, then remove the folder with the millions of small files.
+    """
+    if seen.inodes == 0:
+        return ok(f"no fixed number of inodes in {seen.path}")
+    says = f"{seen.inodes_free} inodes free in {seen.path}, {wanted.inodes_free} needed"
+    observed = {"inodes_free_count": seen.inodes_free, "inodes_count": seen.inodes}
+    expected = {"inodes_free_min_count": wanted.inodes_free}
+    if seen.inodes_free < wanted.inodes_free:
+        return fail(
+            "no-inodes",
+            says,
+            remedy=f"remove files on the file system of {seen.path} (`df -i` shows it, "
+            "`du --inodes -x` finds the folder); rerun",
+            observed=observed,
+            expected=expected,
+        )
+    return ok(says, observed=observed, expected=expected)
+
+
+# Clock
+
+
+def _always(rule: str) -> Wanted[None]:
+    return Wanted(value=None, basis=Basis.INVARIANT, source=rule)
+
+
+def _utc(at_s: float) -> str:
+    """Show a moment; a clock can be so wrong that no calendar holds it."""
+    try:
+        moment = datetime.datetime.fromtimestamp(at_s, datetime.timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return f"{at_s:.0f} s since 1970"
+    return moment.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+@check(
+    "machine.clock.past",
+    sees=(Clock, History),
+    cases=lambda _: [Case(subject=BOX, wanted=_always("time only passes"))],
+    causes={
+        "clock-in-the-past": "the wall clock is earlier than something that has already happened: "
+        "a dead clock battery or a new board, and no time server reached",
+    },
+)
+def clock_not_in_the_past(clock: Clock, history: History, _: None = None) -> Judgement:
+    """The wall clock is not in the past.
+
+    Looks at the wall clock, the build date of the kernel, the newest file that a package manager
+    wrote, and the newest ledger of this host; needs no network. Fails where the clock is earlier
+    than one of them by more than a minute. While it is, every certificate is "not yet valid", and
+    ledgers, logs and certificates that are written carry wrong dates.
+    What to do: set the clock, make chrony or systemd-timesyncd reach a server, write it to the
+    board (`hwclock -w` as root), make anew what was made meanwhile.
+    """
+    moments = [item for item in (clock.kernel_built, clock.packages_installed) if isinstance(item, Moment)]
+    if not isinstance(history.newest_s, Unseen):
+        moments.append(Moment(what=f"ledger {history.ledger}", at_s=history.newest_s))
+    observed = {"now_s": clock.now_s}
+    if not moments:
+        return unknown(
+            Reason.NOT_OBSERVABLE,
+            "nothing on this box says what time it must be at least",
+            remedy="compare `date -u` with a watch",
+            observed=observed,
+        )
+    newest = max(moments, key=lambda moment: moment.at_s)
+    says = f"the clock says {_utc(clock.now_s)}; {newest.what} is of {_utc(newest.at_s)}"
+    expected = {"now_min_s": newest.at_s}
+    evidence = tuple(f"{moment.what}: {_utc(moment.at_s)}" for moment in moments)
+    if clock.now_s < newest.at_s - CLOCK_SLACK_S:
+        return fail(
+            "clock-in-the-past",
+            f"the clock is {span_text(newest.at_s - clock.now_s)} behind: {says}",
+            remedy="set the clock (`date -u -s …` as root), enable chrony or systemd-timesyncd, "
+            "then `hwclock -w`; make certificates anew that were made meanwhile; rerun. If the "
+            f"clock is right and {newest.what} is from the future, move that file away",
+            observed=observed,
+            expected=expected,
+            evidence=evidence,
+        )
+    return ok(says, observed=observed, expected=expected, evidence=evidence)
+
+
+@check(
+    "machine.clock.jump",
+    sees=(Clock, History),
+    cases=lambda _: [Case(subject=BOX, wanted=_always("one second lasts one second"))],
+    blocked_by=("machine.clock.past",),
+    causes={
+        "jumped-during-the-run": "the wall clock was set while the suite ran",
+        "jumped-back": "the wall clock was set back since an earlier run in the same boot",
+        "boot-time-off": "the moment of boot and the time since boot do not add up to the wall "
+        "clock: something fakes one of the three",
+    },
+)
+def clock_runs_evenly(clock: Clock, history: History, _: None = None) -> Judgement:
+    """The wall clock runs as fast as the time since boot.
+
+    Compares the wall clock minus the time since boot with the same difference at the start of the
+    run, with the newest ledger if that is of the same boot, and with the boot time of /proc/stat.
+    Fails where they differ by more than a minute: set during the run, set back since the last one,
+    or faked. A clock that was put forward since the last run was corrected: a note says so.
+    What to do: rerun; if it comes back, find what sets the clock (two time services, a guest agent).
+    """
+    offset_s = clock.now_s - clock.up_s
+    run_step_s = offset_s - history.run_boot_offset_s
+    observed = {"boot_offset_s": offset_s, "run_step_s": run_step_s}
+    rerun = "rerun; if it comes back, stop all but one of chrony, systemd-timesyncd, ntpd and the guest agent"
+    if abs(run_step_s) > CLOCK_SLACK_S:
+        says = f"the clock moved by {span_text(run_step_s)} while the suite ran"
+        return fail("jumped-during-the-run", says, remedy=rerun, observed=observed)
+    if not isinstance(clock.boot_s, Unseen) and abs(offset_s - clock.boot_s) > CLOCK_SLACK_S:
+        says = (
+            f"booted at {_utc(clock.boot_s)} by /proc/stat, {_utc(offset_s)} by clock and uptime"
+        )
+        return fail("boot-time-off", says, remedy=rerun, observed=observed)
+    same_boot = not isinstance(clock.boot_id, Unseen) and clock.boot_id == history.boot_id
+    if not same_boot or isinstance(history.boot_offset_s, Unseen):
+        return ok("clock and time since boot run evenly", observed=observed)
+    step_s = offset_s - history.boot_offset_s
+    observed["step_s"] = step_s
+    if step_s < -CLOCK_SLACK_S:
+        says = f"the clock was set back by {span_text(-step_s)} since {history.ledger}"
+        return fail("jumped-back", says, remedy=rerun, observed=observed)
+    if step_s > CLOCK_SLACK_S:
+        note = f"the clock was put forward by {span_text(step_s)} since {history.ledger}; times in it are wrong"
+        return ok("clock and time since boot run evenly", observed=observed, notes=(note,))
+    return ok("clock and time since boot run evenly", observed=observed)
+
+

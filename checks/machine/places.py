@@ -1,0 +1,146 @@
+"""Finds the process that a place names, through /proc alone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from checks.core.facts import Blind, Unseen
+from checks.core.place import THIS, Place
+from checks.core.world import World
+
+_LISTEN = "0A"
+"""State of a listening socket in /proc/net/tcp (TCP_LISTEN of include/net/tcp_states.h)."""
+_AS_ROOT = "run the suite as root, or as the user that the process belongs to"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A process."""
+
+    pid: str
+    """Number, or `self`."""
+    text: str
+    """Number and name, for people."""
+
+
+def find_process(world: World, place: Place) -> Found | Unseen:
+    """Find the process of a place; of several in one container or unit, the one that leads."""
+    if place.kind == THIS:
+        pid = world.pid()
+        if isinstance(pid, Unseen):
+            return pid
+        return Found("self" if world.live else str(pid), "this process")
+    if place.kind == "pid":
+        pids: list[str] | Unseen = [place.name] if world.exists(f"/proc/{place.name}") else []
+    elif place.kind == "port":
+        pids = _listening(world, place.name)
+    else:
+        pids = _matching(world, place)
+    if isinstance(pids, Unseen):
+        return pids
+    if not pids:
+        return Unseen(
+            Blind.ABSENT,
+            f"no process for {place}",
+            "start it, or correct `where` in the profile; then rerun",
+        )
+    return _leader(world, pids, place)
+
+
+def _processes(world: World) -> list[str] | Unseen:
+    names = world.names("/proc")
+    if isinstance(names, Unseen):
+        return names
+    return sorted((name for name in names if name.isascii() and name.isdigit()), key=int)
+
+
+def _matching(world: World, place: Place) -> list[str] | Unseen:
+    processes = _processes(world)
+    if isinstance(processes, Unseen):
+        return processes
+    return [pid for pid in processes if _matches(world, pid, place)]
+
+
+def _matches(world: World, pid: str, place: Place) -> bool:
+    if place.kind == "process":
+        return place.name in (_name(world, pid), _program(world, pid))
+    groups = world.read(f"/proc/{pid}/cgroup")
+    if isinstance(groups, Unseen):
+        return False
+    parts = {part for line in groups.splitlines() for part in line.split("/")}
+    if place.kind == "unit":
+        names = {place.name} if "." in place.name else {place.name, f"{place.name}.service"}
+        return bool(names & parts)
+    # container runtimes write ID, docker-ID.scope, cri-containerd-ID.scope, libpod-ID.scope
+    return any(place.name in part and re.search(rf"(^|-){place.name}", part) for part in parts)
+
+
+def _name(world: World, pid: str) -> str:
+    name = world.line(f"/proc/{pid}/comm")
+    return "" if isinstance(name, Unseen) else name
+
+
+def _program(world: World, pid: str) -> str:
+    text = world.read(f"/proc/{pid}/cmdline")
+    return "" if isinstance(text, Unseen) else text.split("\x00")[0].rpartition("/")[2]
+
+
+def _parent(world: World, pid: str) -> str:
+    text = world.read(f"/proc/{pid}/status")
+    found = None if isinstance(text, Unseen) else re.search(r"^PPid:\s*(\d+)$", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _leader(world: World, pids: list[str], place: Place) -> Found | Unseen:
+    """Of processes that descend from one another, take the oldest; several families are too many."""
+    inside = set(pids)
+    leaders = [pid for pid in pids if _parent(world, pid) not in inside]
+    if place.kind in ("unit", "container"):
+        # all of them share the cgroup, so any of the leaders has its limits
+        leaders = leaders[:1] or pids[:1]
+    if len(leaders) != 1:
+        shown = ", ".join(f"{pid} {_name(world, pid)}" for pid in leaders[:4])
+        return Unseen(
+            Blind.AMBIGUOUS,
+            f"{place} fits {len(leaders)} processes: {shown}",
+            "name one in the profile: `pid:N`, `port:N`, `unit:NAME` or `container:ID`",
+        )
+    pid = leaders[0]
+    return Found(pid, f"process {pid} {_name(world, pid)}".strip())
+
+
+def _listening(world: World, port: str) -> list[str] | Unseen:
+    """Find who listens on a TCP port: the socket's inode among the descriptors of all processes."""
+    inodes: set[str] = set()
+    tables = [world.read(f"/proc/net/{name}") for name in ("tcp", "tcp6")]
+    if all(isinstance(table, Unseen) for table in tables):
+        return tables[0] if isinstance(tables[0], Unseen) else []
+    for table in tables:
+        if isinstance(table, Unseen):
+            continue
+        for line in table.splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 9 and fields[3] == _LISTEN and fields[1].endswith(f":{int(port):04X}"):
+                inodes.add(fields[9])
+    if not inodes:
+        return []
+    processes = _processes(world)
+    if isinstance(processes, Unseen):
+        return processes
+    wanted = {f"socket:[{inode}]" for inode in inodes}
+    pids, refused = [], 0
+    for pid in processes:
+        descriptors = world.names(f"/proc/{pid}/fd")
+        if isinstance(descriptors, Unseen):
+            refused += descriptors.reason is Blind.PERMISSION
+            continue
+        if any(world.link(f"/proc/{pid}/fd/{number}") in wanted for number in descriptors):
+            pids.append(pid)
+    if not pids and refused:
+        what = f"port {port} is open; {refused} processes of other users could not be looked into"
+        return Unseen(Blind.PERMISSION, what, _AS_ROOT)
+    if not pids:
+        what = f"port {port} is open, and no process that can be seen here holds it"
+        return Unseen(Blind.ABSENT, what, "name it as `pid:N` or `container:ID`")
+    return pids

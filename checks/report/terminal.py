@@ -1,0 +1,249 @@
+"""The report on a terminal: the verdict first, then what to do, in 80 columns. Pure."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from checks.core.finding import Finding
+from checks.core.verdict import LOOKS, Reason, RunVerdict, Verdict
+from checks.ledger.diff import Difference, Move
+from checks.ledger.document import Ledger
+from checks.report.text import ascii_only, visible
+
+_COLOURS = {
+    RunVerdict.PASS: "green",
+    RunVerdict.FAIL: "red",
+    RunVerdict.INCOMPLETE: "yellow",
+    RunVerdict.INTERRUPTED: "yellow",
+}
+_INDENT = 2
+_KEY_WIDTH = 7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """What the terminal can show."""
+
+    width: int = 80
+    colour: bool = False
+    unicode: bool = True
+
+
+def render(
+    ledger: Ledger,
+    style: Style,
+    *,
+    path: str = "",
+    compared: tuple[str, Difference] | None = None,
+) -> str:
+    """Render the report of one ledger.
+
+    Args:
+        ledger: what to report.
+        style: what the terminal can show.
+        path: where the ledger lies.
+        compared: the earlier ledger's file and what changed since.
+
+    """
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=max(style.width, 30),
+        force_terminal=style.colour,
+        no_color=not style.colour,
+        color_system="standard" if style.colour else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    _head(console, ledger)
+    findings = ledger.findings
+    waived = {tuple(key) for key in ledger.row["waived"]}
+    fails = [row for row in findings if row.verdict is Verdict.FAIL]
+    _rows(console, [row for row in fails if row.key not in waived], "FAIL")
+    _rows(console, [row for row in fails if row.key in waived], "WAIVED FAIL")
+    _unknowns(console, findings)
+    _areas(console, ledger, findings)
+    _notes(console, findings)
+    _changes(console, compared)
+    _foot(console, ledger, path)
+    text = out.getvalue()
+    return text if style.unicode else "\n".join(ascii_only(line) for line in text.split("\n"))
+
+
+def _head(console: Console, ledger: Ledger) -> None:
+    run, counts = ledger.run, ledger.row["counts"]
+    verdict = RunVerdict(run["verdict"])
+    scope = "" if run["scope"] == "all" else f" (only {run['scope']})"
+    kind = "" if run["kind"] == "run" else f", {run['kind']}"
+    line = Text()
+    line.append(verdict.value.upper(), style=f"bold {_COLOURS[verdict]}")
+    line.append(visible(f"  {ledger.row['host']}{scope}{kind}"), style="bold")
+    line.append(f"  {run['started_utc'][:19].replace('T', ' ')}Z, {run['elapsed_s']:.1f} s")
+    line.append(f", exit code {run['exit_code']}")
+    console.print(line)
+    words = (
+        (counts["fail"] - counts["waived"], "failed"),
+        (counts["waived"], "waived"),
+        (counts["unknown"], "unknown"),
+        (counts["not-run"], "not run"),
+        (counts["confirmed"], "passed"),
+        (counts["unconfirmed"], "passed unconfirmed"),
+        (counts["not-applicable"], "not applicable"),
+    )
+    shown = [f"{count} {word}" for count, word in words if count]
+    _wrapped(console, " · ".join(shown) or "nothing was judged", indent=_INDENT)
+    for reason in _why_not_green(ledger, verdict):
+        _wrapped(console, reason, indent=_INDENT)
+    _numbers(console, ledger)
+
+
+def _why_not_green(ledger: Ledger, verdict: RunVerdict) -> Iterable[str]:
+    """Say in one sentence what keeps a run that failed nothing from passing."""
+    if verdict is RunVerdict.INTERRUPTED:
+        yield f"interrupted: {ledger.run['interrupted_by']}"
+    elif verdict is RunVerdict.INCOMPLETE and ledger.row["missing"]:
+        yield f"incomplete: {len(ledger.row['missing'])} required checks could not be decided"
+    elif verdict is RunVerdict.INCOMPLETE:
+        yield "incomplete: nothing was confirmed; declare in the profile what this box should be"
+    if not ledger.run["controls"]:
+        yield "controls were switched off (--no-controls): nothing shows that the checks can fail"
+
+
+def _numbers(console: Console, ledger: Ledger) -> None:
+    for row in ledger.row["controls"]:
+        if not row["good"]:
+            _wrapped(console, f"control of {row['check']}: {row['detail']}", indent=_INDENT)
+
+
+def _rows(console: Console, rows: list[Finding], label: str) -> None:
+    for row in rows:
+        console.print()
+        _title(console, label, row, LOOKS[Verdict.FAIL].colour)
+        _field(console, "seen", row.says)
+        _field(console, "cause", row.cause_text)
+        _field(console, "do", row.remedy)
+        for note in row.notes:
+            _field(console, "note", note)
+        _field(console, "against", _against(row))
+
+
+def _against(row: Finding) -> str:
+    if row.basis is None:
+        return ""
+    return f"{row.basis.value}: {row.source}"
+
+
+def _unknowns(console: Console, findings: list[Finding]) -> None:
+    rows = [row for row in findings if row.verdict is Verdict.UNKNOWN]
+    blocked = [row for row in rows if row.reason is Reason.BLOCKED_BY]
+    waiting = [row for row in rows if row.reason in (Reason.INTERRUPTED, Reason.LOST) and not row.remedy.startswith("report")]
+    for row in rows:
+        if row in blocked or row in waiting:
+            continue
+        console.print()
+        reason = row.reason.value if row.reason else ""
+        _title(console, f"UNKNOWN {reason}", row, LOOKS[Verdict.UNKNOWN].colour)
+        _field(console, "seen", row.says)
+        _field(console, "do", row.remedy)
+    for name in sorted({row.blocked_by for row in blocked}):
+        console.print()
+        names = ", ".join(row.name for row in blocked if row.blocked_by == name)
+        line = Text("UNKNOWN ", style=LOOKS[Verdict.UNKNOWN].colour)
+        line.append(visible(f"explained by {name}: {names}"), style="")
+        console.print(line)
+    if waiting:
+        console.print()
+        line = Text("UNKNOWN ", style=LOOKS[Verdict.UNKNOWN].colour)
+        line.append(visible(f"{len(waiting)} never judged: {', '.join(r.name for r in waiting)}"))
+        console.print(line)
+        _field(console, "seen", waiting[0].says)
+        _field(console, "do", waiting[0].remedy)
+
+
+def _areas(console: Console, ledger: Ledger, findings: list[Finding]) -> None:
+    console.print()
+    for area in sorted({row.check.partition(".")[0] for row in findings}):
+        rows = [row for row in findings if row.check.partition(".")[0] == area]
+        counts = []
+        for verdict in sorted(Verdict, key=lambda v: -LOOKS[v].severity):
+            count = sum(row.verdict is verdict for row in rows)
+            if count:
+                counts.append(f"{count} {LOOKS[verdict].label}")
+        console.print(Text(f"{area:<12}{', '.join(counts)}"))
+    optional = [row for row in findings if _optional(ledger, row)]
+    if optional:
+        names = ", ".join(row.name for row in optional)
+        _field(console, "without", f"optional by profile and undecided: {names}")
+
+
+def _optional(ledger: Ledger, row: Finding) -> bool:
+    undecided = row.verdict in (Verdict.UNKNOWN, Verdict.NOT_RUN)
+    return undecided and list(row.key) not in ledger.row["missing"]
+
+
+def _notes(console: Console, findings: list[Finding]) -> None:
+    for row in findings:
+        if row.verdict is Verdict.NOT_APPLICABLE and row.check == "profile.waiver":
+            _field(console, "waiver", f"{row.subject} {row.says}")
+
+
+def _changes(console: Console, compared: tuple[str, Difference] | None) -> None:
+    if compared is None:
+        return
+    before, changed = compared
+    name = before.rpartition("/")[2]
+    if changed.nothing:
+        _field(console, "since", f"nothing changed since {name}")
+        return
+    _field(console, "since", f"changes since {name}:")
+    for part in changed.real_parts:
+        text = f"{part.slot}: kind {part.kind.value}, identity {part.identity.value}"
+        _wrapped(console, f"{text}: {part.before} → {part.after}", indent=_INDENT + _KEY_WIDTH + 1)
+    for change in changed.findings:
+        if change.move is Move.CHANGED and change.before == change.after:
+            continue
+        text = f"{change.move.value}: {change.check} [{change.subject}]"
+        _wrapped(
+            console, f"{text}: {change.before} → {change.after}", indent=_INDENT + _KEY_WIDTH + 1
+        )
+
+
+def _foot(console: Console, ledger: Ledger, path: str) -> None:
+    for notice in ledger.row["notices"]:
+        _field(console, "notice", notice)
+    areas = ", ".join(row["area"] for row in ledger.row["not_covered"])
+    _field(console, "blind", f"no check of this version looks at: {areas}")
+    # on a line of its own and not wrapped: it gets copied
+    console.print(Text("  ledger ", style="bold") + Text(visible(path)), soft_wrap=True)
+
+
+def _title(console: Console, label: str, row: Finding, colour: str) -> None:
+    line = Text()
+    line.append(label, style=f"bold {colour}")
+    line.append(visible(f"  {row.name}"), style="bold")
+    console.print(line)
+
+
+def _field(console: Console, key: str, value: str) -> None:
+    if value:
+        _wrapped(console, value, indent=_INDENT + _KEY_WIDTH + 1, key=key)
+
+
+def _wrapped(console: Console, value: str, *, indent: int, key: str = "") -> None:
+    """Print a paragraph with a hanging indent, its key in the margin."""
+    width = console.width
+    text = Text(visible(value))
+    lines = text.wrap(console, max(width - indent, 20), tab_size=4)
+    for number, line in enumerate(lines):
+        margin = f"{'':{_INDENT}}{key:<{_KEY_WIDTH}} " if key and number == 0 else " " * indent
+        console.print(Text(margin[:indent], style="bold") + line, soft_wrap=True)
+
+
+__all__ = ["Style", "render"]

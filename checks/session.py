@@ -1,0 +1,370 @@
+"""Joins everything to one run: profile, world, runner, journal, ledger. The suite's engine room."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from checks.core import about
+from checks.core.errors import LedgerError, Problem, StoreError, UsageError
+from checks.core.expectation import Expected
+from checks.core.facts import Blind, Facts, Unseen
+from checks.core.finding import Finding
+from checks.core.load import Loaded, Source, load_host
+from checks.core.paths import expected_folders, ledger_folder
+from checks.core.redact import ENVIRONMENT_SECRETS, cap, redact_text
+from checks.core.registry import AREAS, Check, Registry, load_areas
+from checks.core.runner import Runner
+from checks.core.world import World
+from checks.core.codec import CodecError, Json, decode, encode
+from checks.core.expectation import Expectation
+from checks.ledger.canonical import ledger_digest
+from checks.ledger.diff import Difference, difference
+from checks.ledger.document import Ending, Ledger, Row, assemble, utc_text
+from checks.ledger.journal import Journal
+from checks.ledger.schema import read_ledger
+from checks.ledger.store import HostFolder
+from checks.machine.facts import Clock
+from checks.machine.probe import history_facts
+
+WAIT_S = 60.0
+"""How long a run waits for another one of the same host."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command line asks for."""
+
+    host: str
+    ledger_dir: str | None = None
+    expected: tuple[str, ...] = ()
+    replay: str | None = None
+    only: str | None = None
+    controls: bool = True
+    baseline: str | None = None
+    label: str = ""
+    ticket: str = ""
+    root: str | None = None
+
+
+@dataclass(kw_only=True)
+class Session:
+    """One run of the suite."""
+
+    options: Options
+    registry: Registry
+    loaded: Loaded
+    folder: HostFolder
+    world: World
+    replayed: Ledger | None
+    baseline: Ledger | None
+    notices: list[str] = field(default_factory=list)
+    journal: Journal | None = None
+    runner: Runner | None = None
+    previous: Ledger | None = None
+    ledger: Row | None = None
+    path: Path | None = None
+    """Where the ledger lies, once it is written."""
+
+    @property
+    def kind(self) -> str:
+        """`run`, `replay` of a ledger, or `rehearsal` on a recorded tree."""
+        if self.replayed is not None:
+            return "replay"
+        return "run" if self.world.live else "rehearsal"
+
+    @property
+    def scope(self) -> str:
+        """`all`, or the one area that this run speaks of."""
+        return self.options.only or "all"
+
+    def cases(self, check: Check) -> list[str]:
+        """List the subjects of a check under this profile."""
+        runner = Runner(
+            registry=self.registry,
+            expected=self.loaded.expected,
+            recorder=_Nowhere(),
+            world=self.world,
+        )
+        return [case.subject for case in runner.cases(check)]
+
+    def planned(self) -> list[tuple[str, str]]:
+        """List every check and subject that applies to this host."""
+        return [
+            (check.name, subject)
+            for check in self.registry.checks.values()
+            for subject in self.cases(check)
+        ]
+
+    # a run, from its first line to its ledger
+
+    def begin(self, waiting: Callable[[str], None]) -> None:
+        """Take the folder, recover what earlier runs left, and write the journal's first line.
+
+        Raises:
+            BusyError: another run of this host does not end.
+            StoreError: the folder cannot be written.
+
+        """
+        self.folder.prepare()
+        self.folder.lock(wait_s=WAIT_S, waiting=waiting)
+        for path, what in self.folder.recover(self.registry):
+            self.notices.append(f"an earlier run was interrupted: {path.name} {what}")
+        try:
+            self.previous = self.folder.newest() if self.kind == "run" else None
+        except LedgerError as error:
+            self.notices.append(
+                f"the newest ledger cannot be used: {error.problems[0]}; "
+                f"`preflight verify {self.options.host}` tells more"
+            )
+        started_s = time.time()
+        run_id = secrets.token_hex(8)
+        begin = self._begin_row(run_id, started_s)
+        self.journal = Journal(self.folder.journal_path(run_id), begin)
+        self.runner = Runner(
+            registry=self.registry,
+            expected=self.loaded.expected,
+            recorder=self.journal,
+            world=self.world,
+            with_controls=self.options.controls,
+            recorded=None if self.replayed is None else self.replayed.observations(self.registry),
+            recorded_end="" if self.replayed is None else str(self.replayed.run["end"]),
+            supplied={"machine.history": self._history()},
+        )
+
+    def _begin_row(self, run_id: str, started_s: float) -> Row:
+        head = self._head()
+        return {
+            "host": self.options.host,
+            "run": {
+                "id": run_id,
+                "kind": self.kind,
+                "label": _word(self.options.label),
+                "ticket": _word(self.options.ticket),
+                "scope": self.scope,
+                "controls": self.options.controls,
+                "started_utc": utc_text(started_s),
+                "user_id": os.getuid(),
+            },
+            "versions": about.versions(),
+            "time": self._time(started_s),
+            "profile": encode(self.loaded.profile),
+            "expectations": encode(self.loaded.numbers),
+            "previous": head if self.kind == "run" else None,
+            "planned": [list(key) for key in self.planned()],
+            "notices": list(self.notices),
+        }
+
+    def _head(self) -> Json:
+        if self.previous is not None:
+            file = Path(self.previous.file).name
+            return {"file": file, "digest": self.previous.row["digest"]}
+        try:
+            head = self.folder.head()
+        except LedgerError:
+            return None
+        return {"file": head.file, "digest": head.digest} if head else None
+
+    def _time(self, started_s: float) -> Row:
+        up_s = self.world.boot_s()
+        boot_id = self.world.line("/proc/sys/kernel/random/boot_id")
+        now_s = self.world.now_s()
+        blind = isinstance(up_s, Unseen) or isinstance(now_s, Unseen)
+        return {
+            "started_s": round(started_s, 3),
+            "boot_id": None if isinstance(boot_id, Unseen) else boot_id[:100],
+            "up_s": None if isinstance(up_s, Unseen) else up_s,
+            "boot_offset_s": None if blind else float(now_s) - float(up_s),  # type: ignore[arg-type]
+            "synchronised": None,
+        }
+
+    def _history(self) -> Facts | Unseen:
+        nothing = Unseen(Blind.ABSENT, "there is no earlier ledger of this host")
+        ledger, newest, boot_id, offset = "", nothing, nothing, nothing
+        head = None
+        if self.kind == "run":
+            try:
+                head = self.folder.head()
+            except LedgerError as error:
+                nothing = Unseen(Blind.MALFORMED, str(error.problems[0]))
+                newest = nothing
+        if head is not None:
+            return history_facts(
+                ledger=head.file,
+                newest_s=head.newest_s,
+                boot_id=head.boot_id or nothing,
+                boot_offset_s=nothing if head.boot_offset_s is None else head.boot_offset_s,
+                world=self.world,
+            )
+        if self.baseline is not None:
+            time_row = self.baseline.row["time"]
+            return history_facts(
+                ledger=Path(self.baseline.file).name,
+                newest_s=time_row["started_s"] + self.baseline.run["elapsed_s"],
+                boot_id=time_row["boot_id"] or nothing,
+                boot_offset_s=nothing
+                if time_row["boot_offset_s"] is None
+                else time_row["boot_offset_s"],
+                world=self.world,
+            )
+        return history_facts(
+            ledger=ledger,
+            newest_s=newest,
+            boot_id=boot_id,
+            boot_offset_s=offset,
+            world=self.world,
+        )
+
+    def judge(self, check: str, subject: str) -> Finding:
+        """Find out about one subject of one check."""
+        assert self.runner is not None  # noqa: S101 - tests run after begin()
+        return self.runner.judge(check, subject)
+
+    def not_run(self, check: str, subject: str, why: str) -> None:
+        """Record that a check will not run, and why."""
+        assert self.journal is not None  # noqa: S101 - as above
+        self.journal.not_run(check, subject, why)
+
+    def finish(self, interrupted_by: str = "") -> None:
+        """Look at what no check asked for, and write the ledger.
+
+        Raises:
+            StoreError: the ledger cannot be written; the journal stays.
+
+        """
+        journal, runner = self.journal, self.runner
+        assert journal is not None  # noqa: S101 - as above
+        assert runner is not None  # noqa: S101 - as above
+        if not interrupted_by:
+            runner.look_at_everything()
+        elapsed_s = journal.elapsed_s()
+        ending = Ending(
+            end="interrupted" if interrupted_by else "complete",
+            by=interrupted_by,
+            elapsed_s=elapsed_s,
+            ended_utc=utc_text(time.time()),
+        )
+        begin = {**journal.begin, "time": {**journal.begin["time"], **self._synchronised()}}
+        if self.replayed is not None and self.replayed.run["end"] == "interrupted":
+            begin["notices"] = [*begin["notices"], "the replayed run was interrupted"]
+        ledger = assemble(self.registry, begin, journal.events, ending)
+        journal.close()
+        self.path = self.folder.finish(journal.path, dict(ledger), aside=self.kind != "run")
+        self.ledger = dict(ledger)
+        self.folder.unlock()
+
+    def _synchronised(self) -> Row:
+        assert self.runner is not None  # noqa: S101 - as above
+        for observation in self.runner.observations.values():
+            if isinstance(observation.seen, Clock):
+                state = observation.seen.synchronised
+                return {"synchronised": None if isinstance(state, Unseen) else state}
+        return {"synchronised": None}
+
+    def abandon(self) -> None:
+        """Let go of the folder without a ledger; the journal stays for recovery."""
+        if self.journal is not None:
+            self.journal.close()
+        self.folder.unlock()
+
+    def compared(self) -> tuple[str, Difference] | None:
+        """Compare with the ledger before this one, or with the baseline; None if there is none."""
+        before = self.baseline or self.previous
+        if before is None or self.ledger is None or self.path is None:
+            return None
+        after = Ledger(file=str(self.path), sha256="", row=self.ledger)
+        try:
+            return before.file, difference(before, after)
+        except LedgerError:
+            return None
+
+
+class _Nowhere:
+    """A recorder for planning, where nothing happens that could be recorded."""
+
+    def opened(self, *_: object) -> None:
+        """Drop it."""
+
+    seen = controlled = found = opened
+
+
+def _word(text: str) -> str:
+    return cap(redact_text(text, ENVIRONMENT_SECRETS), 200)
+
+
+def open_session(options: Options) -> Session:
+    """Load everything that a run needs; touches neither the box nor the ledger folder.
+
+    Raises:
+        UsageError: an option names something that does not exist.
+        ProfileError: what is expected cannot be used as it is; all problems at once.
+        LedgerError: a ledger that an option names cannot be used.
+
+    """
+    registry = load_areas()
+    if options.only is not None and options.only not in AREAS:
+        raise UsageError(f"--only {options.only}: this version has the areas {', '.join(AREAS)}")
+    replayed = _checked_ledger(options.replay) if options.replay else None
+    baseline = _checked_ledger(options.baseline) if options.baseline else None
+    folders = expected_folders(options.expected)
+    if replayed is not None and not options.expected:
+        loaded = _recorded_expectations(replayed)
+    else:
+        loaded = load_host(options.host, folders, tuple(registry.checks))
+    ledgers = ledger_folder(options.ledger_dir)
+    root = Path(options.root) if options.root else Path("/")
+    return Session(
+        options=options,
+        registry=registry,
+        loaded=loaded,
+        folder=HostFolder(ledgers, options.host),
+        world=World(root, ledger_folder=str((ledgers / options.host).absolute())),
+        replayed=replayed,
+        baseline=baseline,
+    )
+
+
+def _checked_ledger(path: str) -> Ledger:
+    ledger = read_ledger(Path(path))
+    if ledger_digest(ledger.row) != ledger.row["digest"]:
+        raise LedgerError(
+            Problem(
+                file=path,
+                key="digest",
+                found="the content is not the one that this digest was made of",
+                wanted="take the ledger as it was written; `preflight verify` tells more",
+            )
+        )
+    return ledger
+
+
+def _recorded_expectations(ledger: Ledger) -> Loaded:
+    """Take the expectations that the ledger carries."""
+    numbers: list[Expectation] = []
+    sources: list[Source] = []
+    try:
+        for index, row in enumerate(ledger.row["expectations"]):
+            source = decode(tuple[Expectation, ...], row["content"], f"expectations[{index}]")  # type: ignore[arg-type]
+            numbers += source
+            sources.append(Source(**row))
+    except CodecError as error:
+        raise ledger.wrong(error) from error
+    profile = ledger.row["profile"]
+    name = Path(profile["file"]).name or f"{ledger.row['host']} (no profile)"
+    return Loaded(
+        expected=Expected(profile=ledger.profile, profile_file=name, numbers=tuple(numbers)),
+        profile=Source(**profile),
+        numbers=tuple(sources),
+    )
+
+
+def replay_host(path: str, host: str | None) -> str:
+    """Find the host that a replay speaks of: the ledger's own, unless the user names it."""
+    return host or str(_checked_ledger(path).row["host"])
+
+
+__all__: Sequence[str] = ("Options", "Session", "StoreError", "open_session", "replay_host")

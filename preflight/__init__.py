@@ -1,0 +1,1 @@
+"""The suite: what is checked, in the user's words."""

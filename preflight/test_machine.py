@@ -1,0 +1,58 @@
+"""The machine itself."""
+
+import pytest
+
+
+@pytest.mark.check("machine.clock.past")
+def test_the_clock_is_not_in_the_past(judged):
+    judged()
+
+
+@pytest.mark.check("machine.clock.jump")
+def test_the_clock_runs_evenly(judged):
+    judged()
+
+
+@pytest.mark.check("machine.identity.architecture")
+def test_the_processor_is_of_the_declared_architecture(judged):
+    judged()
+
+
+@pytest.mark.check("machine.identity.product")
+def test_the_board_is_the_declared_product(judged):
+    judged()
+
+
+@pytest.mark.check("machine.identity.virtualization")
+def test_the_box_is_as_real_or_virtual_as_declared(judged):
+    judged()
+
+
+@pytest.mark.check("machine.identity.container")
+def test_the_suite_runs_in_the_declared_container(judged):
+    judged()
+
+
+@pytest.mark.check("machine.memory.total")
+def test_all_declared_memory_is_there(judged):
+    judged()
+
+
+@pytest.mark.check("machine.memory.available")
+def test_enough_memory_is_free(judged):
+    judged()
+
+
+@pytest.mark.check("machine.cpu.threads")
+def test_engine_threads_fit_the_cpus_it_may_use(judged):
+    judged()
+
+
+@pytest.mark.check("machine.disk.free")
+def test_there_is_room_for_what_has_to_go_there(judged):
+    judged()
+
+
+@pytest.mark.check("machine.disk.inodes")
+def test_files_can_be_created(judged):
+    judged()
