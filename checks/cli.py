@@ -149,7 +149,11 @@ def _run(words: list[str]) -> int:
     import pytest  # here: no other verb needs it, and it takes its time
 
     config = suite_config()
-    named = [] if any("::" in word or word.endswith(".py") for word in words) else ["--pyargs", "preflight"]
+    named = (
+        []
+        if any("::" in word or word.endswith(".py") for word in words)
+        else ["--pyargs", "preflight"]
+    )
     return int(pytest.main(["-c", str(config), f"--rootdir={config.parent}", *named, *words]))
 
 
@@ -197,7 +201,9 @@ def _find(given: argparse.Namespace, text: str) -> Ledger:
 
 def _style() -> Style:
     width = shutil.get_terminal_size((80, 24)).columns
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    colour = (
+        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )
     return Style(width=width, colour=colour, unicode=_unicode())
 
 
@@ -224,7 +230,9 @@ def _verify(given: argparse.Namespace) -> int:
             raise UsageError(f"{folder.path}: there is no such folder of ledgers")
         report = verify_row(folder, given.expect)
         if folder.journals():
-            report.notes.append("a journal is waiting: `preflight show` or the next run recovers it")
+            report.notes.append(
+                "a journal is waiting: `preflight show` or the next run recovers it"
+            )
     _print_report(report)
     return NO if report.wrong else YES
 
@@ -257,7 +265,11 @@ def _diff(given: argparse.Namespace) -> int:
     for move in Move:
         for row in changed.findings:
             if row.move is move:
-                _say(visible(f"{move.value:<10} {row.check} [{row.subject}]: {row.before} → {row.after}"))
+                _say(
+                    visible(
+                        f"{move.value:<10} {row.check} [{row.subject}]: {row.before} → {row.after}"
+                    )
+                )
     if changed.nothing:
         _say("nothing changed")
     return YES if changed.nothing else NO

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from checks.core import about
+from checks.core.codec import CodecError, Json, decode, encode
 from checks.core.errors import LedgerError, Problem, StoreError, UsageError
-from checks.core.expectation import Expected
+from checks.core.expectation import Expectation, Expected
 from checks.core.facts import Blind, Facts, Unseen
 from checks.core.finding import Finding
 from checks.core.load import Loaded, Source, load_host
@@ -20,8 +21,6 @@ from checks.core.redact import ENVIRONMENT_SECRETS, cap, redact_text
 from checks.core.registry import AREAS, Check, Registry, load_areas
 from checks.core.runner import Runner
 from checks.core.world import World
-from checks.core.codec import CodecError, Json, decode, encode
-from checks.core.expectation import Expectation
 from checks.ledger.canonical import ledger_digest
 from checks.ledger.diff import Difference, difference
 from checks.ledger.document import Ending, Ledger, Row, assemble, utc_text

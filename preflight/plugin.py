@@ -253,7 +253,9 @@ class Suite:
         only = self.session.options.only
         if only is None:
             return
-        outside = [item for item in items if (key := key_of(item)) and not key[0].startswith(f"{only}.")]
+        outside = [
+            item for item in items if (key := key_of(item)) and not key[0].startswith(f"{only}.")
+        ]
         if outside:
             items[:] = [item for item in items if item not in outside]
             self.config.hook.pytest_deselected(items=outside)
@@ -264,7 +266,9 @@ class Suite:
         for item in items:
             key = key_of(item)
             outside = only is not None and key is not None and not key[0].startswith(f"{only}.")
-            why = f"outside the scope --only {only}" if outside else "deselected on the command line"
+            why = (
+                f"outside the scope --only {only}" if outside else "deselected on the command line"
+            )
             self.deselected.append((item, why))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -321,7 +325,9 @@ class Suite:
         return finding
 
     @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, Any, None]:
         """Show a finding as itself: no traceback, no source line of ours."""
         outcome = yield
         report: pytest.TestReport = outcome.get_result()
@@ -375,7 +381,11 @@ class Suite:
         sys.stderr.flush()
 
     def _live(self) -> bool:
-        return sys.stderr.isatty() and self.config.get_verbosity() <= -1 and os.environ.get("TERM") != "dumb"
+        return (
+            sys.stderr.isatty()
+            and self.config.get_verbosity() <= -1
+            and os.environ.get("TERM") != "dumb"
+        )
 
     def say(self, text: str) -> None:
         """Say something while the run goes on."""

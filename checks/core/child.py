@@ -116,9 +116,7 @@ def _answer(function: Callable[[], object]) -> object:
         while frame is not None and frame.tb_next is not None:
             frame = frame.tb_next
         line = f" at line {frame.tb_lineno}" if frame else ""
-        return Unseen(
-            Blind.LOST, f"the probe ended with {type(error).__name__}: {error}{line}"
-        )
+        return Unseen(Blind.LOST, f"the probe ended with {type(error).__name__}: {error}{line}")
     return seen
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from checks.core.codec import Json, decode, encode
 from checks.core.errors import InputError, Problem, ProfileError, UsageError
-from checks.core.expectation import Expectation, Expected, ExpectationFile
+from checks.core.expectation import Expectation, ExpectationFile, Expected
 from checks.core.profile import LOCAL, Profile
 from checks.core.reader import read_document
 from checks.core.redact import ENVIRONMENT_SECRETS, redact
@@ -83,7 +83,9 @@ def load_host(host: str, folders: Sequence[Path], checks: Sequence[str] = ()) ->
             document = load_toml(file)
             entries = read_document(ExpectationFile, document).expectation
             problems += _slips(
-                document, [(f"expectation[{n}].check", e.check) for n, e in enumerate(entries)], checks
+                document,
+                [(f"expectation[{n}].check", e.check) for n, e in enumerate(entries)],
+                checks,
             )
         except InputError as error:
             problems += error.problems
@@ -126,7 +128,9 @@ def _slips(
     for key, name in named:
         if checks and name not in checks:
             close = difflib.get_close_matches(name, checks, n=1)
-            wanted = f"did you mean `{close[0]}`?" if close else "`preflight explain` lists them all"
+            wanted = (
+                f"did you mean `{close[0]}`?" if close else "`preflight explain` lists them all"
+            )
             line = document.line(key.replace('"', ""))
             problems.append(
                 Problem(

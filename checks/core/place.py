@@ -50,9 +50,7 @@ def parse_place(text: str) -> Place:
         if not re.fullmatch(r"[0-9]{1,10}", name) or not 0 < int(name) <= largest:
             raise PlaceError(f"{kind}: and a number from 1 to {largest}")
         return Place(kind, str(int(name)))
-    if kind == "container" and not re.fullmatch(
-        rf"[0-9a-f]{{{SHORTEST_CONTAINER_ID},64}}", name
-    ):
+    if kind == "container" and not re.fullmatch(rf"[0-9a-f]{{{SHORTEST_CONTAINER_ID},64}}", name):
         raise PlaceError("container: and the first 12 to 64 hexadecimal digits of its id")
     if not re.fullmatch(r"[A-Za-z0-9@_.:\\-]{1,255}", name):
         raise PlaceError(f"{kind}: and a name of letters, digits and @ _ . : -")

@@ -88,7 +88,9 @@ class Serve:
     """One model that the box is to serve."""
 
     name: str = setting("Name in reports and test ids.", pattern=NAME)
-    engine: str = setting("Engine: llama.cpp, vllm, sglang, ollama, …", default="", pattern=r".{0,60}")
+    engine: str = setting(
+        "Engine: llama.cpp, vllm, sglang, ollama, …", default="", pattern=r".{0,60}"
+    )
     command: str | tuple[str, ...] | None = setting(
         "Command line that starts it, as a shell line or as a list.", default=None
     )
@@ -99,7 +101,9 @@ class Serve:
         default=THIS,
     )
     model: str | None = setting("Hub id (`org/name`) or absolute path of the model.", default=None)
-    model_bytes: int | None = setting("Size of the model's files, in bytes.", default=None, minimum=1)
+    model_bytes: int | None = setting(
+        "Size of the model's files, in bytes.", default=None, minimum=1
+    )
 
     @property
     def argv(self) -> tuple[str, ...]:

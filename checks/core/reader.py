@@ -131,7 +131,7 @@ class _Reading:
             self.complain(_join(path, key), found, wanted)
         return instance
 
-    def value(self, hint: Any, data: object, path: str, field: Field[Any]) -> Any:  # noqa: ANN401, C901, PLR0911
+    def value(self, hint: Any, data: object, path: str, field: Field[Any]) -> Any:  # noqa: ANN401, PLR0911
         """Read one value by its type."""
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if origin in (typing.Union, types.UnionType):

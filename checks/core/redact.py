@@ -28,13 +28,17 @@ _NOT_SECRET = re.compile(r"(?i)^(?:max_|num_|n_|min_)|tokens?_(?:per|count|limit
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
-        re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)"),
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)"
+        ),
         HIDDEN,
     ),
     # user:password@ in URLs, also without a password
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@\"'<>]*@"), rf"\1{HIDDEN}@"),
     (
-        re.compile(r"(?i)\b((?:proxy-)?authorization\b[\"']?\s*[:=]\s*[\"']?)(?:(?:bearer|basic|digest|token|negotiate)\s+)?[^\s\"',;]+"),
+        re.compile(
+            r"(?i)\b((?:proxy-)?authorization\b[\"']?\s*[:=]\s*[\"']?)(?:(?:bearer|basic|digest|token|negotiate)\s+)?[^\s\"',;]+"
+        ),
         rf"\1{HIDDEN}",
     ),
     (re.compile(r"(?i)\b((?:set-)?cookie\s*:\s*)[^\r\n]+"), rf"\1{HIDDEN}"),
@@ -48,11 +52,15 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     # NAME_TOKEN=value, "api_key": "value", --api-key value
     (
-        re.compile(rf"(?i)(?<![A-Za-z0-9])((?:--?)?{_NAME}[\"']?\s*(?:=|:(?!//))\s*)(\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)"),
+        re.compile(
+            rf"(?i)(?<![A-Za-z0-9])((?:--?)?{_NAME}[\"']?\s*(?:=|:(?!//))\s*)(\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)"
+        ),
         rf"\1{HIDDEN}",
     ),
     (
-        re.compile(r"(?i)(?<!\S)(--?[a-z0-9-]*(?:token|secret|password|passwd|api-?key|access-?key|[a-z]-key)\s+)(?!-)(\"[^\"]*\"|'[^']*'|\S+)"),
+        re.compile(
+            r"(?i)(?<!\S)(--?[a-z0-9-]*(?:token|secret|password|passwd|api-?key|access-?key|[a-z]-key)\s+)(?!-)(\"[^\"]*\"|'[^']*'|\S+)"
+        ),
         rf"\1{HIDDEN}",
     ),
     # shapes of well-known tokens

@@ -222,9 +222,7 @@ def run_controls(check: Check) -> ControlOutcome:
     kinds = {bool(control.fails) for control in check.controls}
     if kinds != {True, False}:
         wrong = wrong or "it has no pair of a must-fail and a must-pass control"
-    return ControlOutcome(
-        check=check.name, count=len(check.controls), good=not wrong, detail=wrong
-    )
+    return ControlOutcome(check=check.name, count=len(check.controls), good=not wrong, detail=wrong)
 
 
 def judge_case(

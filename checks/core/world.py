@@ -224,7 +224,9 @@ def blind(error: Exception, path: str) -> Unseen:
 
 
 def _read_recorded(path: Path) -> dict[str, Any]:
-    wanted = "a recorded tree holds recorded.json with now_s, boot_s, uname, … (see checks.core.world)"
+    wanted = (
+        "a recorded tree holds recorded.json with now_s, boot_s, uname, … (see checks.core.world)"
+    )
     try:
         data = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 
 _SHORT_T = ("-t", "-tb")
 """Means threads in llama.cpp and its relatives; other engines use it for other things."""
-_LONG = ("--threads", "--threads-batch", "--n-threads", "--n_threads", "--num-threads", "--nthreads")
+_LONG = (
+    "--threads",
+    "--threads-batch",
+    "--n-threads",
+    "--n_threads",
+    "--num-threads",
+    "--nthreads",
+)
 _BARE = ("n_threads", "num_threads", "num_thread", "threads")
 """`n_threads=4` as one word."""
 VARIABLES = (
@@ -54,8 +61,14 @@ def asked_for(argv: Sequence[str], env: Mapping[str, str], engine: str = "") -> 
     found = [_number(text, shown) for text, shown in _options(words, engine)]
     if not found:
         merged = {**env, **inline}
-        found = [_number(merged[name], f"{name}={merged[name]}") for name in VARIABLES if name in merged][:1]
-    found = [asked for asked in found if asked.threads is None or asked.threads > 0 or asked.follows_affinity]
+        found = [
+            _number(merged[name], f"{name}={merged[name]}") for name in VARIABLES if name in merged
+        ][:1]
+    found = [
+        asked
+        for asked in found
+        if asked.threads is None or asked.threads > 0 or asked.follows_affinity
+    ]
     unread = [asked for asked in found if asked.threads is None and not asked.follows_affinity]
     if unread:
         return unread[0]
@@ -100,7 +113,7 @@ def _options(words: Sequence[str], engine: str) -> list[tuple[str, str]]:
 def _number(text: str, shown: str) -> Asked:
     if text.lower() in _NPROC:
         return Asked(None, shown, follows_affinity=True)
-    first = text.split(",")[0]
+    first = text.split(",", maxsplit=1)[0]
     if re.fullmatch(r"[+-]?[0-9]{1,9}", first):
         return Asked(int(first), shown)
     return Asked(None, shown)

@@ -25,7 +25,9 @@ def parse(raw: bytes, name: str) -> Json:
     """
 
     def complain(found: str) -> NoReturn:
-        raise LedgerError(Problem(file=name, found=found, wanted="wanted: a ledger as it was written"))
+        raise LedgerError(
+            Problem(file=name, found=found, wanted="wanted: a ledger as it was written")
+        )
 
     def constant(text: str) -> NoReturn:
         raise ValueError(f"{text} is not JSON")

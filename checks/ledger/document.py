@@ -68,7 +68,9 @@ def assemble(
     """
     rows = list(events)
     observations = [row["observation"] for row in rows if row["event"] == "seen"]
-    found = {(r["finding"]["check"], r["finding"]["subject"]): r for r in rows if r["event"] == "found"}
+    found = {
+        (r["finding"]["check"], r["finding"]["subject"]): r for r in rows if r["event"] == "found"
+    }
     closed = {row["observation"]["probe"] for row in rows if row["event"] == "seen"}
     opened = [row["probe"] for row in rows if row["event"] == "open"]
     open_probes = sorted({probe for probe in opened if probe not in closed})

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from checks.core.codec import Json, encode
 from checks.core.errors import LedgerError, Problem, StoreError
 from checks.core.facts import Observation
 from checks.core.finding import Finding
 from checks.core.runner import ControlOutcome
-from checks.core.codec import Json, encode
 from checks.ledger.canonical import parse
 from checks.ledger.document import Row, write_observation
 

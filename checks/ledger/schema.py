@@ -47,7 +47,9 @@ def problems(value: Json, name: str, *, version: str = SCHEMA) -> list[Problem]:
     if not isinstance(found, str) or found not in FILES or found != version:
         wanted = f"this version of preflight reads {version}"
         return [Problem(file=name, key="schema", found=f"found {show(found)}", wanted=wanted)]
-    errors = sorted(validator(found).iter_errors(value), key=lambda error: list(map(str, error.path)))
+    errors = sorted(
+        validator(found).iter_errors(value), key=lambda error: list(map(str, error.path))
+    )
     return [
         Problem(
             file=name,

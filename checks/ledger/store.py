@@ -438,7 +438,13 @@ def empty_begin(*, host: str, run_id: str, started_s: float) -> Row:
             "started_utc": utc_text(started_s),
             "user_id": os.getuid(),
         },
-        "versions": {"preflight": "", "commit": None, "source_sha256": "", "python": "", "packages": {}},
+        "versions": {
+            "preflight": "",
+            "commit": None,
+            "source_sha256": "",
+            "python": "",
+            "packages": {},
+        },
         "time": {
             "started_s": started_s,
             "boot_id": None,

@@ -55,7 +55,9 @@ def verify_file(path: Path, expect: str = "") -> Report:
 
 
 def _compare_expected(report: Report, expect: str, digests: set[str], where: str) -> None:
-    if expect and expect.removeprefix("sha256:") not in {d.removeprefix("sha256:") for d in digests}:
+    if expect and expect.removeprefix("sha256:") not in {
+        d.removeprefix("sha256:") for d in digests
+    }:
         report.wrong.append(f"{where}: has no ledger with the expected digest {expect}")
 
 
@@ -73,7 +75,9 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
         if ledger.row["host"] != folder.host:
             report.wrong.append(f"{path}: is a ledger of {ledger.row['host']!r}")
         if str(ledger.row["digest"]) in by_digest:
-            report.wrong.append(f"{path}: the same ledger as {by_digest[ledger.row['digest']].file}")
+            report.wrong.append(
+                f"{path}: the same ledger as {by_digest[ledger.row['digest']].file}"
+            )
         by_digest.setdefault(str(ledger.row["digest"]), ledger)
     pruned = _pruned(folder, report)
     tip = _tip(folder, report, by_digest, altered)

@@ -181,7 +181,7 @@ def _level(world: World, folder: str) -> list[CpuLimit] | Unseen:
     return limits
 
 
-def _quota_2(world: World, folder: str) -> CpuLimit | None | Unseen:
+def _quota_2(world: World, folder: str) -> CpuLimit | Unseen | None:
     path = f"{folder}/cpu.max"
     text = world.line(path)
     if isinstance(text, Unseen):
@@ -195,7 +195,7 @@ def _quota_2(world: World, folder: str) -> CpuLimit | None | Unseen:
     return CpuLimit(source=path, text=text, cpus=int(found[1]) / period)
 
 
-def _quota_1(world: World, folder: str) -> CpuLimit | None | Unseen:
+def _quota_1(world: World, folder: str) -> CpuLimit | Unseen | None:
     path = f"{folder}/cpu.cfs_quota_us"
     quota, period = world.line(path), world.line(f"{folder}/cpu.cfs_period_us")
     if isinstance(quota, Unseen):
@@ -210,7 +210,7 @@ def _quota_1(world: World, folder: str) -> CpuLimit | None | Unseen:
     return CpuLimit(source=path, text=f"{quota} / {period}", cpus=int(quota) / int(period))
 
 
-def _cpuset(world: World, folder: str) -> CpuLimit | None | Unseen:
+def _cpuset(world: World, folder: str) -> CpuLimit | Unseen | None:
     for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
         text = world.line(f"{folder}/{name}")
         if isinstance(text, Unseen):

@@ -54,9 +54,7 @@ control("machine.identity.virtualization", _IDENTITY, "vm", fails="not-as-declar
 control("machine.identity.container", _VM, "any", passes=True)
 control("machine.identity.container", _IDENTITY, "any", fails="not-as-declared")
 
-_MEMORY = Memory(
-    total_bytes=1_000, available_bytes=500, fitted_bytes=_NONE, dimm_serials=_NONE
-)
+_MEMORY = Memory(total_bytes=1_000, available_bytes=500, fitted_bytes=_NONE, dimm_serials=_NONE)
 _MEMORY_WANTED = MemoryWanted(total_bytes=1_000, lower_bytes=30, upper_bytes=20)
 control("machine.memory.total", replace(_MEMORY, total_bytes=970), _MEMORY_WANTED, passes=True)
 control("machine.memory.total", replace(_MEMORY, total_bytes=1_020), _MEMORY_WANTED, passes=True)

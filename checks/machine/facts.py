@@ -101,9 +101,7 @@ class Memory(Facts):
         """Give the parts that these facts describe."""
         fitted = self.fitted_bytes
         size = fitted if isinstance(fitted, Unseen) else f"{fitted / 2**30:.0f} GiB"
-        yield Component(
-            slot="memory", kind={"size": size}, identity={"serials": self.dimm_serials}
-        )
+        yield Component(slot="memory", kind={"size": size}, identity={"serials": self.dimm_serials})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -99,7 +99,9 @@ def architecture_as_declared(seen: Identity, wanted: str) -> Judgement:
     sees=Identity,
     cases=lambda expected: _declared(expected, "product_name"),
     premise=("board",),
-    causes={"not-as-declared": "the system board calls itself something else than the profile says"},
+    causes={
+        "not-as-declared": "the system board calls itself something else than the profile says"
+    },
 )
 def product_as_declared(seen: Identity, wanted: str) -> Judgement:
     """The system board is the declared product.
@@ -537,7 +539,9 @@ def clock_not_in_the_past(clock: Clock, history: History, _: None = None) -> Jud
     What to do: set the clock, make chrony or systemd-timesyncd reach a server, write it to the
     board (`hwclock -w` as root), make anew what was made meanwhile.
     """
-    moments = [item for item in (clock.kernel_built, clock.packages_installed) if isinstance(item, Moment)]
+    moments = [
+        item for item in (clock.kernel_built, clock.packages_installed) if isinstance(item, Moment)
+    ]
     if not isinstance(history.newest_s, Unseen):
         moments.append(Moment(what=f"ledger {history.ledger}", at_s=history.newest_s))
     observed = {"now_s": clock.now_s}
@@ -595,9 +599,7 @@ def clock_runs_evenly(clock: Clock, history: History, _: None = None) -> Judgeme
         says = f"the clock moved by {span_text(run_step_s)} while the suite ran"
         return fail("jumped-during-the-run", says, remedy=rerun, observed=observed)
     if not isinstance(clock.boot_s, Unseen) and abs(offset_s - clock.boot_s) > CLOCK_SLACK_S:
-        says = (
-            f"booted at {_utc(clock.boot_s)} by /proc/stat, {_utc(offset_s)} by clock and uptime"
-        )
+        says = f"booted at {_utc(clock.boot_s)} by /proc/stat, {_utc(offset_s)} by clock and uptime"
         return fail("boot-time-off", says, remedy=rerun, observed=observed)
     same_boot = not isinstance(clock.boot_id, Unseen) and clock.boot_id == history.boot_id
     if not same_boot or isinstance(history.boot_offset_s, Unseen):
@@ -611,5 +613,3 @@ def clock_runs_evenly(clock: Clock, history: History, _: None = None) -> Judgeme
         note = f"the clock was put forward by {span_text(step_s)} since {history.ledger}; times in it are wrong"
         return ok("clock and time since boot run evenly", observed=observed, notes=(note,))
     return ok("clock and time since boot run evenly", observed=observed)
-
-

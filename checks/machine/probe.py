@@ -421,7 +421,11 @@ def read_cpu(world: World, place: Place) -> Cpu | Unseen:
     if isinstance(quotas, Unseen):
         return quotas
     limits = [
-        CpuLimit(source="affinity", text=f"Cpus_allowed_list {allowed[1] if allowed else ''}", cpus=affinity),
+        CpuLimit(
+            source="affinity",
+            text=f"Cpus_allowed_list {allowed[1] if allowed else ''}",
+            cpus=affinity,
+        ),
         *quotas.limits,
     ]
     limits.sort(key=lambda limit: limit.cpus)
@@ -444,7 +448,11 @@ def _host_cpus(world: World) -> int | Unseen:
     online = world.line("/sys/devices/system/cpu/online")
     if isinstance(online, Unseen):
         text = world.read("/proc/cpuinfo")
-        count = 0 if isinstance(text, Unseen) else len(re.findall(r"^processor\s*:", text, re.M))
+        count = (
+            0
+            if isinstance(text, Unseen)
+            else len(re.findall(r"^processor\s*:", text, re.MULTILINE))
+        )
         return count or online
     return count_cpus(online) or Unseen(Blind.MALFORMED, f"cpu/online: {online[:40]}")
 
@@ -707,4 +715,3 @@ def history_facts(
         boot_offset_s=boot_offset_s,
         run_boot_offset_s=now_s - up_s,
     )
-

@@ -143,7 +143,11 @@ def _against(row: Finding) -> str:
 def _unknowns(console: Console, findings: list[Finding]) -> None:
     rows = [row for row in findings if row.verdict is Verdict.UNKNOWN]
     blocked = [row for row in rows if row.reason is Reason.BLOCKED_BY]
-    waiting = [row for row in rows if row.reason in (Reason.INTERRUPTED, Reason.LOST) and not row.remedy.startswith("report")]
+    waiting = [
+        row
+        for row in rows
+        if row.reason in (Reason.INTERRUPTED, Reason.LOST) and not row.remedy.startswith("report")
+    ]
     for row in rows:
         if row in blocked or row in waiting:
             continue
