@@ -36,6 +36,7 @@ from checks.report.terminal import Style, render
 from checks.report.text import ascii_only, visible
 
 YES, NO, USAGE, COULD_NOT_TELL = 0, 1, 2, 10
+MOST_LEDGERS = 1_000_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -123,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1_000_000:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_LEDGERS:
         raise argparse.ArgumentTypeError("wanted: a number of ledgers, 1 or more")
     return int(text)
 
@@ -136,7 +137,7 @@ def _verb(
 ) -> argparse.ArgumentParser:
     parser = verbs.add_parser(name, help=text, description=text)
     parser.set_defaults(verb=function)
-    if name not in ("explain",):
+    if name != "explain":
         parser.add_argument("--ledger-dir", metavar="DIR", help="folder of all hosts' ledgers")
     return parser
 

@@ -347,7 +347,7 @@ def _recorded_expectations(ledger: Ledger) -> Loaded:
     sources: list[Source] = []
     try:
         for index, row in enumerate(ledger.row["expectations"]):
-            source = decode(tuple[Expectation, ...], row["content"], f"expectations[{index}]")  # type: ignore[arg-type]
+            source = decode(tuple[Expectation, ...], row["content"], f"expectations[{index}]")
             numbers += source
             sources.append(Source(**row))
     except CodecError as error:

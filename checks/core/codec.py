@@ -12,9 +12,10 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
+from checks.core.errors import shortened
 from checks.core.facts import Blind, Facts, Unseen
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 T = TypeVar("T")
 
 LARGEST_INT = 2**53 - 1
@@ -41,7 +42,7 @@ def encode(value: object, path: str = "$") -> Json:
         CodecError: for NaN, infinities, integers beyond 2^53-1, and types that are not data.
 
     """
-    if value is None or isinstance(value, bool):
+    if value is None or value is True or value is False:
         return value
     if isinstance(value, Enum):
         return encode(value.value, path)
@@ -148,8 +149,7 @@ def _expect(good: bool, result: Any, value: Json, path: str, wanted: str) -> Any
 
 
 def _show(value: Json) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
+    return shortened(repr(value))
 
 
 def _decode_union(hints: tuple[Any, ...], value: Json, path: str) -> Any:  # noqa: ANN401
@@ -208,7 +208,7 @@ def _decode_dataclass(hint: type, value: Json, path: str) -> object:
     if not isinstance(value, dict):
         raise CodecError(path, _show(value), "an object is wanted")
     hints = _hints(hint)
-    instance = object.__new__(hint)
+    instance: object = object.__new__(hint)
     for field in fields(hint):
         if field.name in value:
             item = _decode(hints[field.name], value[field.name], f"{path}.{field.name}")

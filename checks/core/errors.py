@@ -16,6 +16,11 @@ from dataclasses import dataclass
 MANY_PROBLEMS = 20
 
 
+def shortened(text: str, most: int = 60) -> str:
+    """Shorten a text for an error."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """One thing that is wrong in one place of one file."""

@@ -18,7 +18,7 @@ from dataclasses import field as dataclass_field
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from checks.core.errors import Problem, ProfileError
+from checks.core.errors import Problem, ProfileError, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}"
 """Names become pytest ids, and `-k` takes only these characters."""
 
 
-def setting(  # noqa: PLR0913 - each is one line of the schema
+def setting(
     doc: str,
     *,
     default: object = MISSING,
@@ -112,7 +112,7 @@ class _Reading:
             return None
         hints = _hints(cls)
         before = len(self.problems)
-        known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
+        known = {field.name: field for field in fields(cls)}
         for key in data:
             if key not in known:
                 self.complain(_join(path, key), "unknown key", _nearest(key, list(known)))
@@ -131,7 +131,7 @@ class _Reading:
             self.complain(_join(path, key), found, wanted)
         return instance
 
-    def value(self, hint: Any, data: object, path: str, field: Field[Any]) -> Any:  # noqa: ANN401, PLR0911
+    def value(self, hint: Any, data: object, path: str, field: Field[Any]) -> Any:  # noqa: ANN401
         """Read one value by its type."""
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if origin in (typing.Union, types.UnionType):
@@ -206,7 +206,7 @@ def show(value: object) -> str:
         text = repr(value)
     except ValueError:  # an integer of more than 4,300 digits cannot be printed
         return "a number of thousands of digits"
-    return text if len(text) <= 60 else text[:57] + "…"
+    return shortened(text)
 
 
 def _nearest(key: str, known: list[str]) -> str:
@@ -267,7 +267,7 @@ def _table_schema(cls: type, definitions: dict[str, Json]) -> dict[str, Json]:
     hints = _hints(cls)
     properties: dict[str, Json] = {}
     required: list[Json] = []
-    for field in fields(cls):  # type: ignore[arg-type]
+    for field in fields(cls):
         schema = _value_schema(hints[field.name], field, definitions)
         schema["description"] = field.metadata["doc"]
         if field.default is MISSING and field.default_factory is MISSING:

@@ -79,7 +79,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def names_secret(name: str) -> bool:
-    """Whether a variable, key or option of this name holds a secret: *_TOKEN, *_KEY, *_SECRET, …"""
+    """Whether a variable, key or option of this name holds a secret, as *_TOKEN, *_KEY, *_SECRET."""
     return bool(_SECRET_NAME.search(name)) and not _NOT_SECRET.search(name)
 
 

@@ -147,7 +147,7 @@ def supplied(name: str, *, sees: type[Facts]) -> None:
     )
 
 
-def check(  # noqa: PLR0913 - each is one line of the check's declaration
+def check(
     name: str,
     *,
     sees: type[Facts] | tuple[type[Facts], ...],

@@ -112,7 +112,7 @@ class World:
     def names(self, path: str) -> tuple[str, ...] | Unseen:
         """List a folder, sorted."""
         try:
-            return tuple(sorted(os.listdir(self.path(path))))
+            return tuple(sorted(entry.name for entry in self.path(path).iterdir()))
         except (OSError, ValueError) as error:
             return blind(error, path)
 

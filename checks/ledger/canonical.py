@@ -12,6 +12,8 @@ import rfc8785
 from checks.core.codec import LARGEST_INT, Json
 from checks.core.errors import LedgerError, Problem
 
+LONGEST_INT = 20
+"""Digits of an integer that is worth converting."""
 LARGEST_FILE_BYTES = 64_000_000
 """A ledger has less than 1 MB; a file this large is something else."""
 
@@ -33,7 +35,7 @@ def parse(raw: bytes, name: str) -> Json:
         raise ValueError(f"{text} is not JSON")
 
     def number(text: str) -> int:
-        value = int(text) if len(text) < 20 else LARGEST_INT + 1
+        value = int(text) if len(text) < LONGEST_INT else LARGEST_INT + 1
         if abs(value) > LARGEST_INT:
             raise ValueError(f"the integer {text[:24]} is beyond 2^53-1")
         return value
@@ -91,7 +93,7 @@ def read(path: Path) -> tuple[Json, str]:
 
 def digest(value: Json) -> str:
     """Give the sha256 over the RFC 8785 canonical form."""
-    return "sha256:" + hashlib.sha256(rfc8785.dumps(value)).hexdigest()  # type: ignore[arg-type]
+    return "sha256:" + hashlib.sha256(rfc8785.dumps(value)).hexdigest()
 
 
 def ledger_digest(ledger: dict[str, Json]) -> str:

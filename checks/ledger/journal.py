@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from checks.core.codec import Json, encode
 from checks.core.errors import LedgerError, Problem, StoreError
@@ -106,19 +105,6 @@ class Journal:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def __enter__(self) -> Journal:
-        """Use as a context."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the file."""
-        self.close()
-
 
 def store_error(folder: Path, error: OSError) -> StoreError:
     """Say what is wrong with a folder of ledgers, and what to do."""
@@ -161,9 +147,7 @@ def read_journal(raw: bytes, name: str) -> Remains:
         if not line:
             continue
         try:
-            row = _parse_line(line, f"{name}:{number}")
-            if (row["event"] == "begin") is not (begin is None):
-                raise LedgerError(Problem(file=name, found="out of order", wanted="as written"))
+            row = _parse_line(line, f"{name}:{number}", first=begin is None)
         except LedgerError as error:
             damage = f"line {number} is torn or altered ({error.problems[0].found})"
             break
@@ -175,7 +159,7 @@ def read_journal(raw: bytes, name: str) -> Remains:
     return Remains(begin=begin, events=tuple(events), at_s=at_s, damage=damage)
 
 
-def _parse_line(line: bytes, name: str) -> Row:
+def _parse_line(line: bytes, name: str, *, first: bool) -> Row:
     def complain(found: str) -> LedgerError:
         return LedgerError(Problem(file=name, found=found, wanted="a line as it was written"))
 
@@ -187,4 +171,6 @@ def _parse_line(line: bytes, name: str) -> Row:
         raise complain("it is no event")
     if not isinstance(row.get("at_s"), int | float):
         raise complain("it has no time")
+    if (row["event"] == "begin") is not first:
+        raise complain("it is out of order")
     return row

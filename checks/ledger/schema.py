@@ -13,7 +13,7 @@ import jsonschema
 from jsonschema import Draft202012Validator, validators
 
 from checks.core.codec import Json
-from checks.core.errors import LedgerError, Problem
+from checks.core.errors import LedgerError, Problem, shortened
 from checks.core.paths import schema_file
 from checks.core.reader import show
 from checks.ledger.canonical import parse, read
@@ -26,7 +26,7 @@ def _is_integer(_: object, value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-_Strict = validators.extend(
+_Strict = validators.extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
     type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
 )
@@ -54,7 +54,7 @@ def problems(value: Json, name: str, *, version: str = SCHEMA) -> list[Problem]:
         Problem(
             file=name,
             key=error.json_path.removeprefix("$").lstrip("."),
-            found=error.message if len(error.message) <= 200 else error.message[:197] + "…",
+            found=shortened(error.message, 200),
             wanted="wanted: what the schema says",
         )
         for error in errors[:50]

@@ -145,7 +145,7 @@ class HostFolder:
     def ledgers(self) -> list[Path]:
         """List the files that are named as ledgers of this host."""
         try:
-            names = sorted(os.listdir(self.path))
+            names = sorted(path.name for path in self.path.iterdir())
         except OSError:
             return []
         return [self.path / name for name in names if _LEDGER_NAME.fullmatch(name)]
@@ -273,13 +273,10 @@ class HostFolder:
             StoreError: the folder cannot be read or written.
 
         """
-        done = []
         try:
-            for path in self.journals():
-                done.append(self._recover(registry, path))
+            return [self._recover(registry, path) for path in self.journals()]
         except OSError as error:
             raise store_error(self.path, error) from error
-        return done
 
     def _recover(self, registry: Registry, path: Path) -> tuple[Path, str]:
         raw = path.read_bytes()

@@ -15,6 +15,9 @@ from checks.core.world import World
 from checks.machine.cpulist import count_cpus
 from checks.machine.facts import CpuLimit
 
+_MOUNT_FIELDS, _SOURCE_FIELDS = 5, 3
+"""Fields of a line of mountinfo before and after its ` - ` that are read (proc(5))."""
+
 
 @dataclass(frozen=True)
 class Mount:
@@ -95,7 +98,7 @@ def _mounts(world: World) -> list[Mount] | Unseen:
     for line in text.splitlines():
         before, dash, after = line.partition(" - ")
         fields, source = before.split(" "), after.split(" ")
-        if not dash or len(fields) < 5 or len(source) < 3:
+        if not dash or len(fields) < _MOUNT_FIELDS or len(source) < _SOURCE_FIELDS:
             continue
         if source[0] == "cgroup2":
             controllers: frozenset[str] = frozenset()

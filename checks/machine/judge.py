@@ -9,6 +9,7 @@ import datetime
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from checks.core.expectation import Basis, Case, Expected, NotDeclared, Wanted
 from checks.core.facts import BOX, Unseen
@@ -28,6 +29,8 @@ from checks.machine.facts import (
     RoomWanted,
     Threads,
 )
+
+V = TypeVar("V")
 
 MIB = 2**20
 CLOCK_SLACK_S = 60.0
@@ -53,7 +56,7 @@ def _declared(expected: Expected, key: str) -> Iterator[Case[str]]:
     yield Case(subject=BOX, wanted=_hardware(expected, key, value))
 
 
-def _hardware(expected: Expected, key: str, value: object) -> Wanted[object]:
+def _hardware(expected: Expected, key: str, value: V) -> Wanted[V]:
     assumed = key in expected.profile.hardware.assumed
     return Wanted(
         value=value,
@@ -181,7 +184,7 @@ def _memory_total(expected: Expected) -> Iterator[Case[MemoryWanted]]:
         )
         wanted = MemoryWanted(total_bytes=total, lower_bytes=slack, upper_bytes=slack)
         declared = _hardware(expected, "memory_total_bytes", wanted)
-        yield Case(subject=BOX, wanted=declared)  # type: ignore[arg-type]
+        yield Case(subject=BOX, wanted=declared)
     elif number is not None:
         yield Case(
             subject=BOX,
@@ -260,7 +263,7 @@ def _memory_available(expected: Expected) -> Iterator[Case[int]]:
     if value is None:
         yield Case(subject=BOX, wanted=NotDeclared(fact=f"not declared: hardware.{key}"))
         return
-    yield Case(subject=BOX, wanted=_hardware(expected, key, value))  # type: ignore[arg-type]
+    yield Case(subject=BOX, wanted=_hardware(expected, key, value))
 
 
 @check(

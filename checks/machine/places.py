@@ -11,6 +11,8 @@ from checks.core.world import World
 
 _LISTEN = "0A"
 """State of a listening socket in /proc/net/tcp (TCP_LISTEN of include/net/tcp_states.h)."""
+_INODE = 9
+"""Column of the socket's inode in /proc/net/tcp (proc(5))."""
 _AS_ROOT = "run the suite as root, or as the user that the process belongs to"
 
 
@@ -121,8 +123,12 @@ def _listening(world: World, port: str) -> list[str] | Unseen:
             continue
         for line in table.splitlines()[1:]:
             fields = line.split()
-            if len(fields) > 9 and fields[3] == _LISTEN and fields[1].endswith(f":{int(port):04X}"):
-                inodes.add(fields[9])
+            if (
+                len(fields) > _INODE
+                and fields[3] == _LISTEN
+                and fields[1].endswith(f":{int(port):04X}")
+            ):
+                inodes.add(fields[_INODE])
     if not inodes:
         return []
     processes = _processes(world)

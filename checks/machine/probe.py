@@ -219,7 +219,7 @@ def _gpus(world: World) -> tuple[Device, ...] | Unseen:
         if addresses.reason is Blind.ABSENT and not isinstance(world.names("/sys"), Unseen):
             return ()  # a machine without a PCI bus has no GPU on it
         return addresses
-    found = []
+    found: list[Device] = []
     for address in addresses:
         vendor = world.line(f"{root}/{address}/vendor")
         kind = world.line(f"{root}/{address}/class")

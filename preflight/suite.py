@@ -1,0 +1,361 @@
+"""The run, as pytest goes through it. Loaded only in a pytest run of this suite."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Generator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from checks.core.errors import LedgerError, PreflightError, StoreError, UsageError
+from checks.core.finding import Finding
+from checks.core.load import LOCAL_HOST, known_hosts
+from checks.core.paths import expected_folders
+from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
+from checks.core.verdict import LOOKS, Verdict
+from checks.ledger.document import Ledger
+from checks.report.terminal import Style, render
+from checks.report.text import visible
+from checks.session import Options, Session, open_session, replay_host
+from preflight.plugin import XDIST_OFF
+
+EXIT_USAGE = int(pytest.ExitCode.USAGE_ERROR)
+PYTEST_OWN = range(2, 7)
+"""pytest's own exit codes, which come before ours."""
+INCOMPLETE = 10
+FINDING: pytest.StashKey[Finding] = pytest.StashKey()
+
+
+def usage(error: Exception) -> str:
+    """Make the one text that an expected error is shown as."""
+    return visible(redact_text(f"preflight: {error}", ENVIRONMENT_SECRETS))
+
+
+def open_suite(config: pytest.Config, host: str | None, replay: str | None) -> Suite:
+    """Load what the options ask for.
+
+    Raises:
+        pytest.UsageError: every mistake of the command line, a profile or a ledger, as one text.
+
+    """
+    try:
+        return Suite(config, _open(config, host, replay))
+    except PreflightError as error:
+        raise pytest.UsageError(usage(error)) from None
+
+
+def _open(config: pytest.Config, host: str | None, replay: str | None) -> Session:
+    expected = tuple(config.getoption("--expected"))
+    if replay:
+        host = replay_host(replay, host)
+    if not host:
+        known = ", ".join([LOCAL_HOST, *known_hosts(expected_folders(expected))])
+        raise UsageError(f"say which box this is: --host NAME. Known: {known}")
+    return open_session(
+        Options(
+            host=host,
+            ledger_dir=config.getoption("--ledger-dir"),
+            expected=expected,
+            replay=replay,
+            only=config.getoption("--only"),
+            controls=not config.getoption("--no-controls"),
+            baseline=config.getoption("--baseline"),
+            label=config.getoption("--label"),
+            ticket=config.getoption("--ticket"),
+            root=config.getoption("--root"),
+        )
+    )
+
+
+class FindingFailed(Exception):  # noqa: N818 - its text is the finding; users never see its name
+    """A finding that is not a pass, as pytest's failure."""
+
+
+class Suite:
+    """The run, as pytest goes through it."""
+
+    def __init__(self, config: pytest.Config, session: Session) -> None:
+        """Keep what the hooks need."""
+        self.config = config
+        self.session = session
+        self.selected: list[pytest.Item] = []
+        self.deselected: list[tuple[pytest.Item, str]] = []
+        self.reported: set[str] = set()
+        self.stray_failures = 0
+        self.interrupted_by = ""
+        self.busy = False
+        self.pending = ""
+        self.failure = ""
+        self.handlers: dict[int, Any] = {}
+
+    # collection: one test a subject
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Make one test of each subject that the profile names."""
+        marker = metafunc.definition.get_closest_marker("check")
+        if marker is None or "judged" not in metafunc.fixturenames:
+            return
+        name = marker.args[0] if marker.args else ""
+        check = self.session.registry.checks.get(name)
+        if check is None:
+            raise pytest.UsageError(f"{metafunc.definition.nodeid}: there is no check {name!r}")
+        cases = [(name, subject) for subject in self.session.cases(check)]
+        metafunc.parametrize("judged", cases, ids=[case[1] for case in cases], indirect=True)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave out what is outside of `--only`."""
+        only = self.session.options.only
+        if only is None:
+            return
+        outside = [
+            item for item in items if (key := key_of(item)) and not key[0].startswith(f"{only}.")
+        ]
+        if outside:
+            items[:] = [item for item in items if item not in outside]
+            self.config.hook.pytest_deselected(items=outside)
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Remember what was deselected, and by whom."""
+        only = self.session.options.only
+        for item in items:
+            key = key_of(item)
+            outside = only is not None and key is not None and not key[0].startswith(f"{only}.")
+            why = (
+                f"outside the scope --only {only}" if outside else "deselected on the command line"
+            )
+            self.deselected.append((item, why))
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Remember what was selected."""
+        self.selected = list(session.items)
+
+    # the run
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Begin the journal, and say of every planned check that is not selected why."""
+        if session.config.option.collectonly or session.testsfailed:
+            return
+
+        try:
+            self.session.begin(self.say)
+            self._catch_signals()
+            why = {key_of(item): reason for item, reason in self.deselected}
+            chosen = {key_of(item) for item in self.selected}
+            for key in self.session.planned():
+                if key not in chosen:
+                    self.session.not_run(*key, why.get(key, "not selected on the command line"))
+        except PreflightError as error:
+            self.session.abandon()
+            raise pytest.UsageError(usage(error)) from None
+        self.config.hook.pytest_preflight_begun(session=self.session)
+
+    def _catch_signals(self) -> None:
+        """Let SIGTERM (Slurm, Kubernetes, systemd) end the run as Ctrl-C does: with a ledger."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue  # nohup: whoever started us wants it so
+            self.handlers[number] = signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        if self.busy:
+            self.pending = self.pending or name  # a line of the journal is half written
+            return
+        self.interrupted_by = self.interrupted_by or name
+        raise KeyboardInterrupt(name)
+
+    def judge(self, check: str, subject: str) -> Finding:
+        """Find out about one subject and tell whoever listens."""
+        try:
+            finding = self.session.judge(check, subject)
+        except StoreError as error:
+            self.failure = usage(error)
+            pytest.exit(self.failure, returncode=EXIT_USAGE)
+        self.config.hook.pytest_preflight_finding(finding=finding)
+        return finding
+
+    def judge_of(self, item: pytest.Item) -> Callable[[], Finding]:
+        """Give the function that judges the subject of a test.
+
+        It returns on a pass; otherwise it skips or fails the test with the finding.
+        """
+        key = key_of(item)
+        assert key is not None  # noqa: S101 - pytest_generate_tests has made the test
+
+        def judge() -> Finding:
+            __tracebackhide__ = True
+            finding = self.judge(*key)
+            item.stash[FINDING] = finding
+            outcome = LOOKS[finding.verdict].pytest
+            if outcome == "skipped":
+                pytest.skip(finding.says)
+            if outcome == "failed":
+                raise FindingFailed(_text(finding))
+            return finding
+
+        return judge
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, Any, None]:
+        """Show a finding as itself: no traceback, no source line of ours."""
+        outcome = yield
+        report: pytest.TestReport = outcome.get_result()
+        if call.excinfo is not None and isinstance(call.excinfo.value, FindingFailed):
+            report.longrepr = str(call.excinfo.value)
+        elif report.failed and key_of(item):
+            shown = call.excinfo.exconly() if call.excinfo else "no reason given"
+            report.longrepr = redact_text(f"not judged: {shown}", ENVIRONMENT_SECRETS)
+        finding = item.stash.get(FINDING, None)
+        if finding is not None and report.when == "call":
+            report.user_properties += [
+                ("check", finding.check),
+                ("subject", finding.subject),
+                ("verdict", finding.verdict.value),
+                ("observed", dict(finding.observed)),
+                ("expected", dict(finding.expected)),
+            ]
+            report.preflight_verdict = finding.verdict.value  # type: ignore[attr-defined]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count failures that are no findings: they must not be lost in our exit code."""
+        verdict = getattr(report, "preflight_verdict", None)
+        if report.failed and verdict is None:
+            self.stray_failures += 1
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, Any] | None:
+        """Give each verdict its word and letter; without -v, the progress line says it all."""
+        name = getattr(report, "preflight_verdict", None)
+        if name is None:
+            return None
+        look = LOOKS[Verdict(name)]
+        if self._live():
+            return look.label.lower(), "", ""
+        word = (look.label.upper(), {look.colour: True})
+        return look.label.lower(), look.sigil, word
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Show the check in hand, on a terminal."""
+        if not self._live():
+            return
+        total = len(self.selected) or 1
+        done = len(self.reported)
+        self.reported.add(nodeid)
+        width = self.config.get_terminal_writer().fullwidth
+        text = f"[{done + 1}/{total}] {nodeid.partition('::')[2]}"[: width - 1]
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+    def _live(self) -> bool:
+        return (
+            sys.stderr.isatty()
+            and self.config.get_verbosity() <= -1
+            and os.environ.get("TERM") != "dumb"
+        )
+
+    def say(self, text: str) -> None:
+        """Say something while the run goes on."""
+        sys.stderr.write(f"preflight: {text}\n")
+        sys.stderr.flush()
+
+    # the end
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Remember what stopped the run."""
+        if not self.failure:
+            self.interrupted_by = self.interrupted_by or str(excinfo.value) or "SIGINT"
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Write the ledger and set the exit code."""
+        for number in self.handlers:
+            signal.signal(number, signal.SIG_IGN)  # from here on nothing may stop the ledger
+        if self._live():
+            sys.stderr.write("\r\x1b[K")
+        if self.session.journal is None:
+            return
+        if self.failure:
+            self.session.abandon()
+            return
+
+        stopped = self.interrupted_by
+        if not stopped and int(exitstatus) == int(pytest.ExitCode.INTERNAL_ERROR):
+            stopped = "an internal error"
+        try:
+            self.session.finish(stopped)
+        except PreflightError as error:
+            self.failure = usage(error)
+            self.session.abandon()
+            session.exitstatus = EXIT_USAGE
+            return
+        session.exitstatus = self._exit_code(int(exitstatus))
+
+    def _exit_code(self, exitstatus: int) -> int:
+        assert self.session.ledger is not None  # noqa: S101 - just written
+        own: int = self.session.ledger["run"]["exit_code"]
+        if exitstatus in PYTEST_OWN:
+            return exitstatus
+        if self.stray_failures and own == 0:
+            return INCOMPLETE  # something of the suite broke: nobody looked at that
+        return own
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:  # noqa: ANN401
+        """Print the report."""
+        if self.failure:
+            terminalreporter.write_line(self.failure, red=True)
+            return
+        if self.session.ledger is None:
+            return
+
+        writer = self.config.get_terminal_writer()
+        encoding = getattr(writer._file, "encoding", None) or "ascii"  # noqa: SLF001 - no public way
+        style = Style(
+            width=writer.fullwidth,
+            colour=writer.hasmarkup,
+            unicode=encoding.lower().replace("-", "").startswith("utf"),
+        )
+        ledger = Ledger(file=str(self.session.path), sha256="", row=self.session.ledger)
+        try:
+            text = render(
+                ledger, style, path=str(self.session.path), compared=self.session.compared()
+            )
+        except LedgerError as error:
+            text = usage(error)
+        terminalreporter.ensure_newline()
+        terminalreporter.write(text)
+
+    def pytest_report_header(self) -> list[str]:
+        """Say what is run, and what was switched off."""
+        lines = [f"preflight: {self.session.kind} of {self.session.options.host}"]
+        if self.config.stash.get(XDIST_OFF, False):
+            lines.append("preflight: -n is switched off: probes contend, and one run is one ledger")
+        return lines
+
+    def pytest_unconfigure(self) -> None:
+        """Give signals back."""
+        for number, handler in self.handlers.items():
+            signal.signal(number, handler)
+
+
+def key_of(item: pytest.Item) -> tuple[str, str] | None:
+    """Find the check and subject that a test speaks for."""
+    spec = getattr(item, "callspec", None)
+    value = spec.params.get("judged") if spec is not None else None
+    return value if isinstance(value, tuple) else None
+
+
+def _text(finding: Finding) -> str:
+    lines = [f"{LOOKS[finding.verdict].label} {finding.name}: {finding.says}"]
+    if finding.cause_text:
+        lines.append(f"cause: {finding.cause_text}")
+    if finding.remedy:
+        lines.append(f"do: {finding.remedy}")
+    return visible("\n".join(lines))
