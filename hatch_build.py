@@ -14,9 +14,10 @@ NOTE = "preflight/_data/commit.txt"
 
 
 def commit_of(root: Path) -> str | None:
-    """Return the commit that is checked out at root, with `-modified` if files differ from it.
+    """Return the commit that is checked out at root.
 
     None where root is not the top of a git checkout, has no commit yet, or git is not there.
+    Files may differ from the commit; a ledger holds the digest of the sources beside it.
     """
 
     def git(*words: str) -> str:
@@ -29,8 +30,7 @@ def commit_of(root: Path) -> str | None:
         # A source archive that is unpacked inside some other checkout is not of that checkout.
         if Path(git("rev-parse", "--show-toplevel")).resolve() != root.resolve():
             return None
-        commit = git("rev-parse", "--verify", "HEAD")
-        return f"{commit}-modified" if git("status", "--porcelain") else commit
+        return git("rev-parse", "--verify", "HEAD")
     except (OSError, subprocess.CalledProcessError):
         return None
 

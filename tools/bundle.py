@@ -139,7 +139,7 @@ def committed(name: str) -> str:
     return git("show", f"HEAD:{name}").decode()
 
 
-def pack(target: Path, wheels: Path, note: str, moment: int) -> None:
+def pack(target: Path, wheels: Path, note: str, commit: str, moment: int) -> None:
     """Write the bundle; the same commit and wheels give the same bytes."""
     top = target.name.removesuffix(".tar.gz")
     partial = target.with_name(target.name + ".part")
@@ -167,6 +167,7 @@ def pack(target: Path, wheels: Path, note: str, moment: int) -> None:
             source = checkout.extractfile(entry) if entry.isreg() else None
             entry.name = f"{top}/{entry.name}"
             add(entry, source.read() if source else None)
+        add_file(".commit", f"{commit}\n".encode())
         add_file("BUNDLE", note.encode())
         for wheel in sorted(wheels.iterdir()):
             add_file(f"wheels/{wheel.name}", wheel.read_bytes())
@@ -215,7 +216,7 @@ def main() -> None:
         wheels.mkdir()
         print(f"preflight: fetching {len(wanted)} wheels for Python {asked.python} on {arch}")
         download(wanted, asked.python, arch, wheels)
-        pack(target, wheels, note, moment)
+        pack(target, wheels, note, commit, moment)
 
     digest = hashlib.sha256(target.read_bytes()).hexdigest()
     print(f"preflight: {target.relative_to(ROOT)}, {target.stat().st_size / 1e6:.1f} MB")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from checks.core.codec import Json, decode, encode
 from checks.core.errors import InputError, Problem, ProfileError, UsageError
@@ -15,6 +16,8 @@ from checks.core.profile import LOCAL, Profile
 from checks.core.reader import read_document
 from checks.core.redact import ENVIRONMENT_SECRETS, redact
 from checks.core.toml import Document, load_toml
+
+T = TypeVar("T")
 
 LOCAL_HOST = "local"
 HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -108,16 +111,33 @@ def load_host(host: str, folders: Sequence[Path], checks: Sequence[str] = ()) ->
 
 def _read_profile(path: Path, checks: Sequence[str]) -> tuple[Profile, Source]:
     document = load_toml(path)
-    profile = read_document(Profile, document)
-    named = [(f'checks.optional."{name}"', name) for name in profile.checks.optional]
-    named += [(f"waiver[{n}].check", waiver.check) for n, waiver in enumerate(profile.waiver)]
-    problems = _slips(document, named, checks)
+    problems = _slips(document, _named_checks(document.data), checks)
+    try:
+        profile = read_document(Profile, document)
+    except ProfileError as error:
+        problems += error.problems
     if problems:
-        raise ProfileError(*problems)
+        raise ProfileError(*sorted(problems, key=lambda problem: problem.line or 0))
     # Judges see what the ledger keeps, so that a replay sees the same.
     content = redact(encode(profile), ENVIRONMENT_SECRETS)
     source = Source(file=str(path), sha256=document.sha256, content=content)
     return decode(Profile, content), source
+
+
+def _named_checks(data: dict[str, Any]) -> list[tuple[str, str]]:
+    """Find every check that a profile names, with its key, in a document of any shape."""
+    named = []
+    for index, waiver in enumerate(_of(data.get("waiver"), list)):
+        check = _of(waiver, dict).get("check")
+        if isinstance(check, str):
+            named.append((f"waiver[{index}].check", check))
+    optional = _of(_of(data.get("checks"), dict).get("optional"), dict)
+    return named + [(f'checks.optional."{name}"', name) for name in optional]
+
+
+def _of(value: object, kind: type[T]) -> T:
+    """Give a value of this type as it is, and anything else as an empty one."""
+    return value if isinstance(value, kind) else kind()
 
 
 def _slips(

@@ -16,6 +16,28 @@ from checks.core.reader import NAME, setting
 SCHEMA_ID = "https://preflight.invalid/schema/profile-1.json"
 
 _CHECK = r"[a-z0-9]+(\.[a-z0-9-]+)+"
+_FILLED = r"[\s\S]*\S[\s\S]*"
+_FILLED_FORM = "a text that says it"
+
+
+def _absolute(path: str) -> str:
+    return "" if path.startswith(("/", "~")) else "an absolute path"
+
+
+def _command(command: str | tuple[str, ...]) -> str:
+    try:
+        words = shlex.split(command) if isinstance(command, str) else command
+    except ValueError as error:
+        return f"a command whose quotation is closed ({error})"
+    return "" if words else "a command, or leave the key out"
+
+
+def _place(text: str) -> str:
+    try:
+        parse_place(text)
+    except PlaceError as error:
+        return str(error)
+    return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,36 +91,37 @@ class Paths:
     model_cache: str | None = setting(
         "Folder of downloaded models; left out: HF_HUB_CACHE, HF_HOME, or the hub's default.",
         default=None,
+        check=_absolute,
     )
-    tmp: str | None = setting("Folder for temporary files; left out: TMPDIR or /tmp.", default=None)
+    tmp: str | None = setting(
+        "Folder for temporary files; left out: TMPDIR or /tmp.", default=None, check=_absolute
+    )
     tmp_free_min_bytes: int | None = setting(
         "Room that must be free in it, in bytes.", default=None, minimum=1
     )
-
-    def problems(self) -> Iterator[tuple[str, str, str]]:
-        """Find what one key alone cannot show."""
-        for key in ("model_cache", "tmp"):
-            path = getattr(self, key)
-            if path is not None and not path.startswith(("/", "~")):
-                yield key, f"found {path!r}", "an absolute path is wanted"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Serve:
     """One model that the box is to serve."""
 
-    name: str = setting("Name in reports and test ids.", pattern=NAME)
+    name: str = setting(
+        "Name in reports and test ids.",
+        pattern=NAME,
+        form="a name of letters, digits and . _ : / -, at most 100",
+    )
     engine: str = setting(
         "Engine: llama.cpp, vllm, sglang, ollama, …", default="", pattern=r".{0,60}"
     )
     command: str | tuple[str, ...] | None = setting(
-        "Command line that starts it, as a shell line or as a list.", default=None
+        "Command line that starts it, as a shell line or as a list.", default=None, check=_command
     )
     env: dict[str, str] = setting("Environment that it is started with.", default_factory=dict)
     where: str = setting(
         "Whose limits apply: `this` (started from where the suite runs), `pid:N`, `port:N`, "
         "`process:NAME`, `unit:NAME` (systemd), `container:ID`.",
         default=THIS,
+        check=_place,
     )
     model: str | None = setting("Hub id (`org/name`) or absolute path of the model.", default=None)
     model_bytes: int | None = setting(
@@ -112,20 +135,6 @@ class Serve:
             return tuple(shlex.split(self.command))
         return self.command or ()
 
-    def problems(self) -> Iterator[tuple[str, str, str]]:
-        """Find what one key alone cannot show."""
-        try:
-            words = self.argv
-        except ValueError as error:
-            yield "command", f"found {self.command!r} ({error})", "close the quotation"
-            words = ("",)
-        if self.command is not None and not words:
-            yield "command", "found an empty command", "write the command, or leave the key out"
-        try:
-            parse_place(self.where)
-        except PlaceError as error:
-            yield "where", f"found {self.where!r}", f"wanted: {error}"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Checks:
@@ -135,7 +144,8 @@ class Checks:
         "Check id = reason. An optional check that could not tell does not make the run "
         "incomplete; one that fails still fails.",
         default_factory=dict,
-        pattern=r"(?s).*\S.*",
+        pattern=_FILLED,
+        form=_FILLED_FORM,
     )
 
 
@@ -143,10 +153,12 @@ class Checks:
 class Waiver:
     """A known fail that may stand until a day. It never counts as a pass."""
 
-    check: str = setting("Id of the check.", pattern=_CHECK)
+    check: str = setting(
+        "Id of the check.", pattern=_CHECK, form="an id such as machine.memory.total"
+    )
     subject: str | None = setting("Subject; left out: every subject of the check.", default=None)
-    reason: str = setting("Why it may stand.", pattern=r"(?s).*\S.*")
-    ticket: str = setting("Where it is being mended.", pattern=r"(?s).*\S.*")
+    reason: str = setting("Why it may stand.", pattern=_FILLED, form=_FILLED_FORM)
+    ticket: str = setting("Where it is being mended.", pattern=_FILLED, form=_FILLED_FORM)
     until: datetime.date = setting("Last day on which it holds, YYYY-MM-DD (UTC).")
 
 

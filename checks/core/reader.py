@@ -42,6 +42,8 @@ def setting(
     minimum: float | None = None,
     maximum: float | None = None,
     pattern: str = "",
+    form: str = "",
+    check: Callable[[Any], str] | None = None,
     choices: tuple[object, ...] = (),
     unique: str = "",
 ) -> Any:  # noqa: ANN401 - like dataclasses.field
@@ -54,6 +56,8 @@ def setting(
         minimum: smallest allowed number.
         maximum: largest allowed number.
         pattern: regular expression that the whole text must match.
+        form: the same in words, for errors.
+        check: says what is wanted instead of a value of the right type; empty if it is good.
         choices: the only values allowed.
         unique: for a list of tables, the key whose values must differ.
 
@@ -63,6 +67,8 @@ def setting(
         "minimum": minimum,
         "maximum": maximum,
         "pattern": pattern,
+        "form": form,
+        "check": check,
         "choices": choices,
         "unique": unique,
     }
@@ -120,7 +126,7 @@ class _Reading:
         for name, field in known.items():
             key = _join(path, name)
             if name in data:
-                values[name] = self.value(hints[name], data[name], key, field)
+                values[name] = self.checked(hints[name], data[name], key, field)
             elif field.default is MISSING and field.default_factory is MISSING:
                 self.complain(key, "missing", f"wanted: {field.metadata['doc']}")
         if len(self.problems) > before:
@@ -130,6 +136,17 @@ class _Reading:
         for key, found, wanted in check() if check else ():
             self.complain(_join(path, key), found, wanted)
         return instance
+
+    def checked(self, hint: Any, data: object, path: str, field: Field[Any]) -> Any:  # noqa: ANN401
+        """Read one key: its type and bounds, then what only its own check can tell."""
+        before = len(self.problems)
+        value = self.value(hint, data, path, field)
+        check = field.metadata.get("check")
+        if check is not None and value is not None and len(self.problems) == before:
+            wanted = check(value)
+            if wanted:
+                self.complain(path, f"found {show(data)}", f"wanted: {wanted}")
+        return value
 
     def value(self, hint: Any, data: object, path: str, field: Field[Any]) -> Any:  # noqa: ANN401
         """Read one value by its type."""
@@ -230,8 +247,10 @@ def describe(hint: Any, field: Field[Any]) -> str:  # noqa: ANN401
         for side, name in (("least", "minimum"), ("most", "maximum"))
         if metadata.get(name) is not None
     ]
-    form = f" of the form {metadata['pattern']}" if metadata.get("pattern") and hint is str else ""
-    return f"wanted: {word}{form}{', ' + ' and '.join(bounds) if bounds else ''}"
+    pattern = f"a text of the form {metadata['pattern']}" if metadata.get("pattern") else ""
+    if hint is str:
+        word = metadata.get("form") or pattern or word
+    return f"wanted: {word}{', ' + ' and '.join(bounds) if bounds else ''}"
 
 
 def within(data: object, field: Field[Any]) -> bool:

@@ -363,7 +363,7 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
             "more-threads-than-cpus" if asked else "default-exceeds-cpus",
             says,
             remedy=f"start it with {fits} thread{'s' if fits > 1 else ''} (llama.cpp: -t {fits}; "
-            f"else OMP_NUM_THREADS={fits}), or raise the limit in {limit.source}; rerun",
+            f"else OMP_NUM_THREADS={fits}), or widen what limits it, {limit.source}; rerun",
             observed=observed,
             expected=expected,
             notes=notes,
@@ -381,7 +381,7 @@ def _asked(seen: Cpu, wanted: Threads) -> Asked | None:
 
 
 def _cpu_notes(seen: Cpu) -> tuple[str, ...]:
-    notes = [f"limits of {seen.place}: {seen.process}"]
+    notes = [f"looked at {seen.process} ({seen.place})"]
     if seen.above_unseen:
         notes.append("cgroups above the mounted root may limit further; they cannot be seen here")
     if seen.throttled_ratio:

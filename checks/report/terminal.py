@@ -181,10 +181,22 @@ def _areas(console: Console, ledger: Ledger, findings: list[Finding]) -> None:
             if count:
                 counts.append(f"{count} {LOOKS[verdict].label}")
         console.print(Text(f"{area:<12}{', '.join(counts)}"))
+    _named(console, "not run", [row for row in findings if row.verdict is Verdict.NOT_RUN])
+    passed = [row for row in findings if row.verdict is Verdict.PASS and not row.confirmed]
+    if passed:
+        names = ", ".join(f"{row.name} ({row.basis.value if row.basis else '-'})" for row in passed)
+        _field(console, "assumed", f"passed unconfirmed: {names}")
     optional = [row for row in findings if _optional(ledger, row)]
     if optional:
         names = ", ".join(row.name for row in optional)
         _field(console, "without", f"optional by profile and undecided: {names}")
+
+
+def _named(console: Console, key: str, rows: list[Finding]) -> None:
+    """Name rows, those of one reason together."""
+    for says in sorted({row.says for row in rows}):
+        names = ", ".join(row.name for row in rows if row.says == says)
+        _field(console, key, f"{says}: {names}")
 
 
 def _optional(ledger: Ledger, row: Finding) -> bool:
