@@ -20,6 +20,7 @@ from checks.core.paths import expected_folders, ledger_folder
 from checks.core.redact import ENVIRONMENT_SECRETS, cap, redact_text
 from checks.core.registry import AREAS, Check, Registry, load_areas
 from checks.core.runner import Runner
+from checks.core.signals import held
 from checks.core.world import World
 from checks.ledger.canonical import ledger_digest
 from checks.ledger.diff import Difference, difference
@@ -123,17 +124,22 @@ class Session:
         started_s = time.time()
         run_id = secrets.token_hex(8)
         begin = self._begin_row(run_id, started_s)
-        self.journal = Journal(self.folder.journal_path(run_id), begin)
-        self.runner = Runner(
-            registry=self.registry,
-            expected=self.loaded.expected,
-            recorder=self.journal,
-            world=self.world,
-            with_controls=self.options.controls,
-            recorded=None if self.replayed is None else self.replayed.observations(self.registry),
-            recorded_end="" if self.replayed is None else str(self.replayed.run["end"]),
-            supplied={"machine.history": self._history()},
-        )
+        replayed = self.replayed
+        recorded = None if replayed is None else replayed.observations(self.registry)
+        supplied = {"machine.history": self._history()}
+        with held():
+            # a signal between these two would leave a journal that nobody finishes
+            self.journal = Journal(self.folder.journal_path(run_id), begin)
+            self.runner = Runner(
+                registry=self.registry,
+                expected=self.loaded.expected,
+                recorder=self.journal,
+                world=self.world,
+                with_controls=self.options.controls,
+                recorded=recorded,
+                recorded_end="" if replayed is None else str(replayed.run["end"]),
+                supplied=supplied,
+            )
 
     def _begin_row(self, run_id: str, started_s: float) -> Row:
         head = self._head()
@@ -224,9 +230,13 @@ class Session:
         return self.runner.judge(check, subject)
 
     def not_run(self, check: str, subject: str, why: str) -> None:
-        """Record that a check will not run, and why."""
+        """Record that a check will not run, and why; what does not apply here says that instead."""
         assert self.journal is not None  # noqa: S101 - as above
-        self.journal.not_run(check, subject, why)
+        assert self.runner is not None  # noqa: S101 - as above
+        if self.runner.applies(check, subject):
+            self.journal.not_run(check, subject, why)
+        else:
+            self.judge(check, subject)
 
     def finish(self, interrupted_by: str = "") -> None:
         """Look at what no check asked for, and write the ledger.

@@ -16,6 +16,7 @@ from checks.core.finding import Finding
 from checks.core.load import LOCAL_HOST, known_hosts
 from checks.core.paths import expected_folders
 from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
+from checks.core.signals import ENDING
 from checks.core.verdict import LOOKS, Verdict
 from checks.ledger.document import Ledger
 from checks.report.terminal import Style, render
@@ -87,8 +88,6 @@ class Suite:
         self.reported: set[str] = set()
         self.stray_failures = 0
         self.interrupted_by = ""
-        self.busy = False
-        self.pending = ""
         self.failure = ""
         self.handlers: dict[int, Any] = {}
 
@@ -136,15 +135,23 @@ class Suite:
 
     # the run
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Begin the journal, and say of every planned check that is not selected why."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Begin the run before the first test; from its end on, nothing may stop the ledger."""
         if session.config.option.collectonly or session.testsfailed:
-            return
+            return (yield)
+        self._catch_signals()
+        try:
+            self._begin()
+            return (yield)
+        finally:
+            for number in self.handlers:
+                signal.signal(number, signal.SIG_IGN)
 
+    def _begin(self) -> None:
+        """Begin the journal, and say of every planned check that is not selected why."""
         try:
             self.session.begin(self.say)
-            self._catch_signals()
             why = {key_of(item): reason for item, reason in self.deselected}
             chosen = {key_of(item) for item in self.selected}
             for key in self.session.planned():
@@ -157,18 +164,16 @@ class Suite:
 
     def _catch_signals(self) -> None:
         """Let SIGTERM (Slurm, Kubernetes, systemd) end the run as Ctrl-C does: with a ledger."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in ENDING:
             if signal.getsignal(number) is signal.SIG_IGN:
                 continue  # nohup: whoever started us wants it so
             self.handlers[number] = signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
-        name = signal.Signals(number).name
-        if self.busy:
-            self.pending = self.pending or name  # a line of the journal is half written
-            return
-        self.interrupted_by = self.interrupted_by or name
-        raise KeyboardInterrupt(name)
+        if self.interrupted_by:
+            return  # the first one is being obeyed
+        self.interrupted_by = signal.Signals(number).name
+        raise KeyboardInterrupt(self.interrupted_by)
 
     def judge(self, check: str, subject: str) -> Finding:
         """Find out about one subject and tell whoever listens."""
@@ -276,8 +281,6 @@ class Suite:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the ledger and set the exit code."""
-        for number in self.handlers:
-            signal.signal(number, signal.SIG_IGN)  # from here on nothing may stop the ledger
         if self._live():
             sys.stderr.write("\r\x1b[K")
         if self.session.journal is None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from checks.core.codec import CodecError, Json, encode
 from checks.core.facts import Blind, Facts, Unseen
+from checks.core.signals import ENDING, held
 
 LARGEST_ANSWER_BYTES = 16_000_000
 GRACE_S = 0.2
@@ -71,14 +72,11 @@ def _start(function: Callable[[], object], deadline_s: float) -> _Child:
     parent = os.getpid()
     # The answer of a signal that arrives between fork and the child's own handlers must not be
     # the parent's (it would write a second ledger): hold signals back until they are reset.
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
+    with held():
         pid = os.fork()
         if pid == 0:
             os.close(read_end)
             _be_child(function, write_end, parent)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
     os.close(write_end)
     return _Child(pid=pid, pipe=read_end, started_s=time.monotonic(), deadline_s=deadline_s)
 
@@ -89,7 +87,7 @@ def _be_child(function: Callable[[], object], pipe: int, parent: int) -> None:
     try:
         os.setsid()
         _die_with(parent)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ENDING:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
         body = json.dumps(encode(_answer(function)), allow_nan=False).encode()

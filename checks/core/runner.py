@@ -102,6 +102,13 @@ class Runner:
         self.recorder.found(finding, time.monotonic() - started_s)
         return finding
 
+    def applies(self, check_name: str, subject: str) -> bool:
+        """Whether there is anything to compare a subject of a check with."""
+        cases = self.cases(self.registry.checks[check_name])
+        return not any(
+            case.subject == subject and isinstance(case.wanted, NotDeclared) for case in cases
+        )
+
     def _find(self, check: Check, case: Case[object]) -> Finding:
         control = self._control(check)
         if control is not None:
