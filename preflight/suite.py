@@ -91,6 +91,12 @@ class Suite:
         self.failure = ""
         self.handlers: dict[int, Any] = {}
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self) -> None:
+        """Say what was switched off: with -q, pytest shows no header of its own."""
+        if self.config.stash.get(XDIST_OFF, False):
+            self.say("-n is switched off: probes contend, and one run is one ledger")
+
     # collection: one test a subject
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
@@ -334,13 +340,6 @@ class Suite:
             text = usage(error)
         terminalreporter.ensure_newline()
         terminalreporter.write(text)
-
-    def pytest_report_header(self) -> list[str]:
-        """Say what is run, and what was switched off."""
-        lines = [f"preflight: {self.session.kind} of {self.session.options.host}"]
-        if self.config.stash.get(XDIST_OFF, False):
-            lines.append("preflight: -n is switched off: probes contend, and one run is one ledger")
-        return lines
 
     def pytest_unconfigure(self) -> None:
         """Give signals back."""

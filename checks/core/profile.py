@@ -32,6 +32,10 @@ def _command(command: str | tuple[str, ...]) -> str:
     return "" if words else "a command, or leave the key out"
 
 
+def _serve_name(name: str) -> str:
+    return f"another name: {name!r} is the suite's own process" if name == THIS else ""
+
+
 def _place(text: str) -> str:
     try:
         parse_place(text)
@@ -109,6 +113,7 @@ class Serve:
         "Name in reports and test ids.",
         pattern=NAME,
         form="a name of letters, digits and . _ : / -, at most 100",
+        check=_serve_name,
     )
     engine: str = setting(
         "Engine: llama.cpp, vllm, sglang, ollama, …", default="", pattern=r".{0,60}"

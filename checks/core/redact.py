@@ -1,15 +1,26 @@
 """Redaction and capping: the one door that everything from outside passes.
 
-Called when a probe returns, when a profile is kept in a ledger, and for words of the command
-line. Nothing behind this door ever holds a token.
+Called when a probe returns, when a profile is kept in a ledger, for words of the command line and
+for error messages. Nothing behind this door ever holds a token. Four things tell a secret:
+
+1. it is a value of this process's own environment whose variable is named as a secret;
+2. the name in front of it: `HF_TOKEN=…`, `"api_key": "…"`, `--api-key …`, `Authorization: …`, `?sig=…`;
+3. its place: `user:password@` in a URL, the word behind `Bearer`;
+4. its shape: private keys, JSON Web Tokens, and the prefixes that token issuers use.
+
+Where in doubt it hides too much. Every pattern is linear in the length of the text: a process of
+the box chooses what stands in its command line.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
+import urllib.parse
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from checks.core.codec import Json
 
@@ -19,78 +30,105 @@ LARGEST_TEXT_BYTES = 4_096
 SHORTEST_SECRET = 8
 """Shorter values of secret variables (`1`, `true`) would blank out ordinary words."""
 
-_NAME = r"(?:[A-Za-z0-9_.-]*(?:token|secret|passwd|password|passphrase|credential|api[_-]?key|access[_-]?key|private[_-]?key|secret[_-]?key|encryption[_-]?key|[_-]key|auth|authorization|cookie)[A-Za-z0-9_]*)"
+# 2. the name in front
+
 _SECRET_NAME = re.compile(
-    r"(?i)(?:^|[_.-])(?:token|secret|passwd|password|passphrase|credentials?|apikey|key|auth|authorization|cookie|pat)s?$"
-    r"|(?i:api_?key|access_?key|private_?key|secret|token$|passw)"
+    r"secret|passw|passphrase|credential|authorization|cookie|sshpass"
+    r"|(?:api|access|account|private|signing|encryption)_?keys?$"
+    r"|(?:api|access|auth|hub|hf)_?tokens$"
+    r"|token$"
+    r"|(?:^|_)(?:key|auth|jwt|pwd|sig|signature)$"
+    r"|_(?:pass|pat)$"
 )
-_NOT_SECRET = re.compile(r"(?i)^(?:max_|num_|n_|min_)|tokens?_(?:per|count|limit|max)|tokenizer")
+_HARMLESS_NAME = re.compile(r"(?:^|_)(?:max|min|num|n|eos|bos|pad|unk|public)_?(?:token|key)$")
+"""Numbers and marks of a tokenizer, and what is public by its name."""
+
+_NAMED = re.compile(
+    r"""(?<![A-Za-z0-9_.-])
+    (?: (?P<name>[A-Za-z0-9_.-]+) (?:\\?["'])? [ \t]*[=:][ \t]*   # NAME=  "name": "  Name: value
+      | --?(?P<option>[A-Za-z][A-Za-z0-9_.-]*) [ \t]+ )""",
+    re.VERBOSE,
+)
+_VALUE = re.compile(
+    r"""(?!(?:true|false|null|none|found|missing|unknown\ key)\b)  # switches; our own errors
+    (?: \\"[^"\\\n]*(?:\\?")?           # \"value\" of JSON within JSON
+      | "(?:[^"\\\n]|\\.)*"?
+      | '[^'\n]*'?
+      | [^\s"',;&]+ )""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_OPTION_AGAIN = re.compile(r"--?[a-z][a-z0-9-]*(?=[\s=]|$)")
+"""What may follow an option that takes no value."""
+_HEADER = re.compile(r"authorization|cookie")
+_HEADER_VALUE = re.compile(r"""\\?["']?[^"'\n\\]+""")
+"""The value of a header has several words: `Basic …`, `a=…; b=…`."""
+
+# 3. and 4. place and shape
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
+        re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----(?:(?!-----END).)*", re.DOTALL),
+        HIDDEN,
+    ),
+    # up to the last @ in front of the path; a second way for a password with a slash in it
+    (re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/\"'<>]*@"), rf"\1{HIDDEN}@"),
+    (re.compile(r"(://)[^\s/@:\"'<>]{1,200}:(?!\d{1,5}/)[^\s@\"'<>]{1,200}@"), rf"\1{HIDDEN}@"),
+    (re.compile(r"(?i)\b(bearer)\s+[a-z0-9._~+/=-]{8,}"), rf"\1 {HIDDEN}"),
+    (re.compile(r"\b([Bb]asic)\s+(?=[a-z]{0,60}[A-Z0-9=])[A-Za-z0-9+/=]{8,}"), rf"\1 {HIDDEN}"),
+    (
+        re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}[A-Za-z0-9._-]*"),
+        HIDDEN,
+    ),
+    (
+        # Hugging Face, GitHub, GitLab, Slack, OpenAI and those who copied it, NVIDIA, Google, Docker,
+        # package indexes, Groq, Replicate; a digit among the first letters tells a token from a word
         re.compile(
-            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)"
+            r"(?<![A-Za-z0-9])(?:hf_|api_org_|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|[srp]k[-_]"
+            r"|nvapi-|AIza|ya29\.|dckr_pat_|pypi-|npm_|gsk_|r8_)"
+            r"(?=[A-Za-z_-]{0,40}[0-9])[A-Za-z0-9_-]{16,}"
         ),
         HIDDEN,
     ),
-    # user:password@ in URLs, also without a password
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@\"'<>]*@"), rf"\1{HIDDEN}@"),
-    (
-        re.compile(
-            r"(?i)\b((?:proxy-)?authorization\b[\"']?\s*[:=]\s*[\"']?)(?:(?:bearer|basic|digest|token|negotiate)\s+)?[^\s\"',;]+"
-        ),
-        rf"\1{HIDDEN}",
-    ),
-    (re.compile(r"(?i)\b((?:set-)?cookie\s*:\s*)[^\r\n]+"), rf"\1{HIDDEN}"),
-    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {HIDDEN}"),
-    # signed URLs and query secrets
-    (
-        re.compile(
-            r"(?i)([?&](?:x-amz-(?:signature|security-token|credential)|x-goog-(?:signature|credential)|sig|signature|token|access_token|key|api_key|apikey|secret|password|policy|key-pair-id)=)[^\s&#\"'<>]+"
-        ),
-        rf"\1{HIDDEN}",
-    ),
-    # NAME_TOKEN=value, "api_key": "value", --api-key value
-    (
-        re.compile(
-            rf"(?i)(?<![A-Za-z0-9])((?:--?)?{_NAME}[\"']?\s*(?:=|:(?!//))\s*)(\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)"
-        ),
-        rf"\1{HIDDEN}",
-    ),
-    (
-        re.compile(
-            r"(?i)(?<!\S)(--?[a-z0-9-]*(?:token|secret|password|passwd|api-?key|access-?key|[a-z]-key)\s+)(?!-)(\"[^\"]*\"|'[^']*'|\S+)"
-        ),
-        rf"\1{HIDDEN}",
-    ),
-    # shapes of well-known tokens
-    (re.compile(r"\b(?:hf|api_org)_[A-Za-z0-9]{16,}"), HIDDEN),
-    (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}"), HIDDEN),
-    (re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})"), HIDDEN),
-    (re.compile(r"\bglpat-[A-Za-z0-9_-]{16,}"), HIDDEN),
-    (re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{10,}"), HIDDEN),
-    (re.compile(r"\b(?:sk|rk|pk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9_-]{16,}"), HIDDEN),
-    (re.compile(r"\bnvapi-[A-Za-z0-9_-]{16,}"), HIDDEN),
-    (re.compile(r"\bAIza[A-Za-z0-9_-]{30,}"), HIDDEN),
-    (re.compile(r"\bya29\.[A-Za-z0-9_-]{16,}"), HIDDEN),
-    (re.compile(r"\b(?:dckr_pat|pypi|npm|wandb)[-_][A-Za-z0-9_-]{20,}"), HIDDEN),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"), HIDDEN),
+    (re.compile(r"(?<![A-Za-z0-9])(?:hf_[A-Za-z]{30,}|A(?:KIA|SIA|ROA|IDA)[A-Z0-9]{12,})"), HIDDEN),
 )
 
 
+@lru_cache(maxsize=4_096)
 def names_secret(name: str) -> bool:
-    """Whether a variable, key or option of this name holds a secret, as *_TOKEN, *_KEY, *_SECRET."""
-    return bool(_SECRET_NAME.search(name)) and not _NOT_SECRET.search(name)
+    """Whether a variable, key or option of this name holds a secret: *_TOKEN, *_KEY, *_SECRET, …"""
+    if len(name) > 200:
+        return True  # no name that anybody uses
+    words = re.sub(r"[^A-Za-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name))
+    plain = words.strip("_").lower()
+    return bool(_SECRET_NAME.search(plain)) and not _HARMLESS_NAME.search(plain)
 
 
 def secrets_of(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Collect the values that must not appear anywhere, longest first."""
-    found = {
-        value
-        for name, value in environ.items()
-        if names_secret(name) and len(value) >= SHORTEST_SECRET and "/" not in value[:1]
-    }
-    return tuple(sorted(found, key=len, reverse=True))
+    """Collect the texts that must not appear anywhere, longest first, in each usual spelling."""
+    plain = set()
+    for name, value in environ.items():
+        # the path of a key file is no secret
+        if names_secret(name) and not (value.startswith("/") and os.path.lexists(value)):
+            plain.add(value)
+        plain.update(_passwords(value))
+    found = set()
+    for value in plain:
+        if len(value) >= SHORTEST_SECRET:
+            inner = json.dumps(value)[1:-1]
+            found |= {value, inner, json.dumps(value, ensure_ascii=False)[1:-1]}
+            found |= {urllib.parse.quote(value, safe=""), repr(value)[1:-1]}
+    return tuple(sorted(found, key=lambda text: (-len(text), text)))
+
+
+def _passwords(value: str) -> Iterable[str]:
+    """Find the password of a URL, as HTTPS_PROXY and DATABASE_URL hold it."""
+    if "://" not in value or "@" not in value:
+        return
+    login, at, _ = value.partition("://")[2].rpartition("@")
+    password = login.partition(":")[2]
+    if at and password:
+        yield password
+        yield urllib.parse.unquote(password)
 
 
 def redact_text(text: str, secrets: Iterable[str] = ()) -> str:
@@ -99,7 +137,26 @@ def redact_text(text: str, secrets: Iterable[str] = ()) -> str:
         text = text.replace(secret, HIDDEN)
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
-    return text
+    return _hide_named(text)
+
+
+def _hide_named(text: str) -> str:
+    """Blank out the values that stand behind the name of a secret."""
+    parts: list[str] = []
+    done = 0
+    for found in _NAMED.finditer(text):
+        name = found["name"] or found["option"]
+        if found.start() < done or not names_secret(name):
+            continue
+        start = found.end()
+        if found["option"] and _OPTION_AGAIN.match(text, start):
+            continue
+        header = found["name"] and _HEADER.search(name.lower())
+        value = (_HEADER_VALUE if header else _VALUE).match(text, start)
+        if value is not None:
+            parts += [text[done:start], HIDDEN]
+            done = value.end()
+    return "".join(parts) + text[done:] if parts else text
 
 
 def cap(text: str, limit: int = LARGEST_TEXT_BYTES) -> str:
@@ -113,31 +170,50 @@ def cap(text: str, limit: int = LARGEST_TEXT_BYTES) -> str:
 
 def redact(value: Json, secrets: Iterable[str] = (), name: str = "") -> Json:
     """Redact and cap every text of a JSON value; texts under a secret's name go whole."""
+    known = tuple(secrets)
+    hidden = bool(name) and names_secret(name)
     if isinstance(value, str):
-        if name and value and names_secret(name):
-            return HIDDEN
-        return cap(redact_text(value, secrets))
+        return HIDDEN if hidden and value else cap(redact_text(value, known))
     if isinstance(value, list):
-        return _redact_list(value, secrets, name)
+        return _redact_list(value, known, name)
     if isinstance(value, dict):
+        # {"name": "HF_TOKEN", "value": "…"}, as containers list their environment
+        named = value.get("name")
+        about = named if isinstance(named, str) and set(value) <= {"name", "value"} else ""
         return {
-            redact_text(key, secrets): redact(item, secrets, key) for key, item in value.items()
+            redact_text(key, known): redact(
+                item, known, name if hidden else about if key == "value" and about else key
+            )
+            for key, item in value.items()
         }
     return value
 
 
-def _redact_list(value: list[Json], secrets: Iterable[str], name: str) -> list[Json]:
+def _redact_list(value: list[Json], secrets: tuple[str, ...], name: str) -> list[Json]:
     """Redact a list; in a command line, the word behind `--api-key` is a secret."""
     result: list[Json] = []
-    hide_next = False
+    awaited = False
     for item in value:
-        if hide_next and isinstance(item, str) and not item.startswith("-"):
-            result.append(HIDDEN)
+        if awaited and isinstance(item, str) and not _OPTION_AGAIN.match(item):
+            result.append(HIDDEN if item else item)
         else:
             result.append(redact(item, secrets, name))
-        is_option = isinstance(item, str) and item.startswith("-") and "=" not in item
-        hide_next = is_option and names_secret(str(item).lstrip("-").replace("-", "_"))
+        awaited = isinstance(item, str) and _awaits_secret(item)
     return result
+
+
+_AWAITING = re.compile(
+    r"(?i)--?(?P<option>[a-z][a-z0-9_.-]*)|(?P<name>[a-z0-9_.-]+)\s*[=:]|bearer|basic"
+)
+
+
+def _awaits_secret(word: str) -> bool:
+    """Whether the next word of a command line is a secret: `--api-key`, `Authorization:`, `Bearer`."""
+    found = _AWAITING.fullmatch(word)
+    if found is None:
+        return False
+    name = found["option"] or found["name"]
+    return names_secret(name) if name else True
 
 
 ENVIRONMENT_SECRETS = secrets_of(os.environ)

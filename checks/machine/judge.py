@@ -356,7 +356,7 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
     }
     expected = {"threads_count": threads}
     evidence = tuple(f"{item.source}: {item.text}" for item in seen.limits)
-    notes = _cpu_notes(seen)
+    notes = _cpu_notes(seen, threads)
     if threads > seen.effective_cpus:
         fits = max(1, math.floor(seen.effective_cpus))
         return fail(
@@ -380,12 +380,17 @@ def _asked(seen: Cpu, wanted: Threads) -> Asked | None:
     return running or asked_for(wanted.command, wanted.env, wanted.engine)
 
 
-def _cpu_notes(seen: Cpu) -> tuple[str, ...]:
+def _cpu_notes(seen: Cpu, threads: int) -> tuple[str, ...]:
     notes = [f"looked at {seen.process} ({seen.place})"]
     if seen.above_unseen:
         notes.append("cgroups above the mounted root may limit further; they cannot be seen here")
     if seen.throttled_ratio:
         notes.append(f"the quota stopped it in {seen.throttled_ratio:.0%} of the periods so far")
+    cores = seen.effective_cpus * seen.host_cores / seen.host_cpus
+    if cores < threads <= seen.effective_cpus:
+        notes.append(
+            f"these CPUs are hardware threads of about {cores:.1f} cores; more may be slower"
+        )
     return tuple(notes)
 
 
@@ -558,6 +563,7 @@ def clock_not_in_the_past(clock: Clock, history: History, _: None = None) -> Jud
     newest = max(moments, key=lambda moment: moment.at_s)
     says = f"the clock says {_utc(clock.now_s)}; {newest.what} is of {_utc(newest.at_s)}"
     expected = {"now_min_s": newest.at_s}
+    notes = ("nothing disciplines this clock (adjtimex)",) if clock.synchronised is False else ()
     evidence = tuple(f"{moment.what}: {_utc(moment.at_s)}" for moment in moments)
     if clock.now_s < newest.at_s - CLOCK_SLACK_S:
         return fail(
@@ -568,9 +574,10 @@ def clock_not_in_the_past(clock: Clock, history: History, _: None = None) -> Jud
             f"clock is right and {newest.what} is from the future, move that file away",
             observed=observed,
             expected=expected,
+            notes=notes,
             evidence=evidence,
         )
-    return ok(says, observed=observed, expected=expected, evidence=evidence)
+    return ok(says, observed=observed, expected=expected, notes=notes, evidence=evidence)
 
 
 @check(

@@ -258,6 +258,7 @@ def _wrapped(console: Console, value: str, *, indent: int, key: str = "") -> Non
     text = Text(visible(value))
     lines = text.wrap(console, max(width - indent, 20), tab_size=4)
     for number, line in enumerate(lines):
+        line.rstrip()
         margin = f"{'':{_INDENT}}{key:<{_KEY_WIDTH}} " if key and number == 0 else " " * indent
         console.print(Text(margin[:indent], style="bold") + line, soft_wrap=True)
 
