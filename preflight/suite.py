@@ -95,7 +95,10 @@ class Suite:
     def pytest_sessionstart(self) -> None:
         """Say what was switched off: with -q, pytest shows no header of its own."""
         if self.config.stash.get(XDIST_OFF, False):
-            self.say("-n is switched off: probes contend, and one run is one ledger")
+            reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+            line = "preflight: -n is switched off: probes contend, and one run is one ledger"
+            if reporter is not None:
+                reporter.write_line(line)
 
     # collection: one test a subject
 
