@@ -137,7 +137,11 @@ class Serve:
     def argv(self) -> tuple[str, ...]:
         """The command as a list of words; empty if none is declared."""
         if isinstance(self.command, str):
-            return tuple(shlex.split(self.command))
+            try:
+                return tuple(shlex.split(self.command))
+            except ValueError:
+                # refused in a file, below; what a ledger keeps may be cut inside a quotation
+                return tuple(self.command.split())
         return self.command or ()
 
 

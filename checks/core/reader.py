@@ -19,6 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from checks.core.errors import Problem, ProfileError, shortened
+from checks.core.redact import HIDDEN, names_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,6 +107,8 @@ class _Reading:
         self.problems: list[Problem] = []
 
     def complain(self, key: str, found: str, wanted: str) -> None:
+        if names_secret(key.rpartition(".")[2]) and found.startswith("found"):
+            found = f"found {HIDDEN}"
         line = self.document.line(key)
         self.problems.append(
             Problem(file=self.document.file, line=line, key=key, found=found, wanted=wanted)

@@ -30,6 +30,9 @@ LARGEST_TEXT_BYTES = 4_096
 SHORTEST_SECRET = 8
 """Shorter values of secret variables (`1`, `true`) would blank out ordinary words."""
 
+LONGEST_NAME = 200
+"""A longer run of letters in front of `=` is no name; what stands behind it is hidden unseen."""
+
 # 2. the name in front
 
 _SECRET_NAME = re.compile(
@@ -67,7 +70,10 @@ _HEADER_VALUE = re.compile(r"""\\?["']?[^"'\n\\]+""")
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
-        re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----(?:(?!-----END).)*", re.DOTALL),
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----(?:(?!-----END).)*(?:-----END[A-Z0-9 ]{0,60}-----)?",
+            re.DOTALL,
+        ),
         HIDDEN,
     ),
     # up to the last @ in front of the path; a second way for a password with a slash in it
@@ -95,9 +101,9 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 @lru_cache(maxsize=4_096)
 def names_secret(name: str) -> bool:
-    """Whether a variable, key or option of this name holds a secret: *_TOKEN, *_KEY, *_SECRET, …"""
-    if len(name) > 200:
-        return True  # no name that anybody uses
+    """Whether a variable, key or option of this name is that of a secret, such as *_TOKEN, *_KEY, *_SECRET."""
+    if len(name) > LONGEST_NAME:
+        return True
     words = re.sub(r"[^A-Za-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name))
     plain = words.strip("_").lower()
     return bool(_SECRET_NAME.search(plain)) and not _HARMLESS_NAME.search(plain)
