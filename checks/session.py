@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from checks.ledger.diff import Difference, difference
 from checks.ledger.document import Ending, Ledger, Row, assemble, utc_text
 from checks.ledger.journal import Journal
 from checks.ledger.schema import read_ledger
-from checks.ledger.store import HostFolder
+from checks.ledger.store import Head, HostFolder
 from checks.machine.facts import Clock
 from checks.machine.probe import history_facts
 
@@ -65,6 +65,8 @@ class Session:
     notices: list[str] = field(default_factory=list)
     journal: Journal | None = None
     runner: Runner | None = None
+    head: Head | None = None
+    """As it was when this run began."""
     previous: Ledger | None = None
     ledger: Row | None = None
     path: Path | None = None
@@ -112,15 +114,15 @@ class Session:
         """
         self.folder.prepare()
         self.folder.lock(wait_s=WAIT_S, waiting=waiting)
+        try:
+            self.folder.head()
+        except LedgerError as error:
+            aside = self.folder.set_head_aside()
+            self.notices.append(f"the head was damaged ({error.problems[0]}); kept as {aside.name}")
         for path, what in self.folder.recover(self.registry):
             self.notices.append(f"an earlier run was interrupted: {path.name} {what}")
-        try:
-            self.previous = self.folder.newest() if self.kind == "run" else None
-        except LedgerError as error:
-            self.notices.append(
-                f"the newest ledger cannot be used: {error.problems[0]}; "
-                f"`preflight verify {self.options.host}` tells more"
-            )
+        if self.kind == "run":
+            self._find_previous()
         started_s = time.time()
         run_id = secrets.token_hex(8)
         begin = self._begin_row(run_id, started_s)
@@ -141,8 +143,22 @@ class Session:
                 supplied=supplied,
             )
 
+    def _find_previous(self) -> None:
+        """Find the ledger that this run follows."""
+        self.head = self.folder.head()
+        try:
+            self.previous = self.folder.newest()
+        except LedgerError as error:
+            self.notices.append(
+                f"the newest ledger cannot be used: {error.problems[0]}; "
+                f"`preflight verify {self.options.host}` tells more"
+            )
+        if self.head is None and self.folder.ledgers():
+            self.previous = self.folder.tip()
+            follows = Path(self.previous.file).name if self.previous else "no other: a new row"
+            self.notices.append(f"head.json was missing; this run follows {follows}")
+
     def _begin_row(self, run_id: str, started_s: float) -> Row:
-        head = self._head()
         return {
             "host": self.options.host,
             "run": {
@@ -159,20 +175,19 @@ class Session:
             "time": self._time(started_s),
             "profile": encode(self.loaded.profile),
             "expectations": encode(self.loaded.numbers),
-            "previous": head if self.kind == "run" else None,
+            "previous": self._follows(),
             "planned": [list(key) for key in self.planned()],
             "notices": list(self.notices),
         }
 
-    def _head(self) -> Json:
+    def _follows(self) -> Json:
+        """Name the ledger before this one, with its digest."""
+        if self.head is not None:
+            return {"file": self.head.file, "digest": self.head.digest}
         if self.previous is not None:
             file = Path(self.previous.file).name
             return {"file": file, "digest": self.previous.row["digest"]}
-        try:
-            head = self.folder.head()
-        except LedgerError:
-            return None
-        return {"file": head.file, "digest": head.digest} if head else None
+        return None
 
     def _time(self, started_s: float) -> Row:
         up_s = self.world.boot_s()
@@ -188,39 +203,25 @@ class Session:
         }
 
     def _history(self) -> Facts | Unseen:
+        """Collect what earlier ledgers say about time: the head, or else the ledger to compare with."""
         nothing = Unseen(Blind.ABSENT, "there is no earlier ledger of this host")
-        ledger, newest, boot_id, offset = "", nothing, nothing, nothing
-        head = None
-        if self.kind == "run":
-            try:
-                head = self.folder.head()
-            except LedgerError as error:
-                nothing = Unseen(Blind.MALFORMED, str(error.problems[0]))
-                newest = nothing
-        if head is not None:
-            return history_facts(
-                ledger=head.file,
-                newest_s=head.newest_s,
-                boot_id=head.boot_id or nothing,
-                boot_offset_s=nothing if head.boot_offset_s is None else head.boot_offset_s,
-                world=self.world,
-            )
-        if self.baseline is not None:
-            time_row = self.baseline.row["time"]
-            return history_facts(
-                ledger=Path(self.baseline.file).name,
-                newest_s=time_row["started_s"] + self.baseline.run["elapsed_s"],
-                boot_id=time_row["boot_id"] or nothing,
-                boot_offset_s=nothing
-                if time_row["boot_offset_s"] is None
-                else time_row["boot_offset_s"],
-                world=self.world,
-            )
+        ledger = ""
+        newest_s: float | Unseen = nothing
+        boot_id: str | None = None
+        offset_s: float | None = None
+        before = self.previous or self.baseline
+        if self.head is not None:
+            ledger, newest_s = self.head.file, self.head.newest_s
+            boot_id, offset_s = self.head.boot_id, self.head.boot_offset_s
+        elif before is not None:
+            ledger = Path(before.file).name
+            newest_s = before.row["time"]["started_s"] + before.run["elapsed_s"]
+            boot_id, offset_s = before.row["time"]["boot_id"], before.row["time"]["boot_offset_s"]
         return history_facts(
             ledger=ledger,
-            newest_s=newest,
-            boot_id=boot_id,
-            boot_offset_s=offset,
+            newest_s=newest_s,
+            boot_id=nothing if boot_id is None else boot_id,
+            boot_offset_s=nothing if offset_s is None else offset_s,
             world=self.world,
         )
 
@@ -237,6 +238,13 @@ class Session:
             self.journal.not_run(check, subject, why)
         else:
             self.judge(check, subject)
+
+    def unfound(self, keys: Iterable[tuple[str, str]], why: str) -> None:
+        """Record of each check that has no finding yet that it will not run, and why."""
+        assert self.runner is not None  # noqa: S101 - as above
+        for key in keys:
+            if key not in self.runner.findings:
+                self.not_run(*key, why)
 
     def finish(self, interrupted_by: str = "") -> None:
         """Look at what no check asked for, and write the ledger.

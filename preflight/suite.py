@@ -302,6 +302,9 @@ class Suite:
         if not stopped and int(exitstatus) == int(pytest.ExitCode.INTERNAL_ERROR):
             stopped = "an internal error"
         try:
+            if not stopped and (session.shouldfail or session.shouldstop):
+                keys = [key for item in self.selected if (key := key_of(item))]
+                self.session.unfound(keys, str(session.shouldfail or session.shouldstop))
             self.session.finish(stopped)
         except PreflightError as error:
             self.failure = usage(error)

@@ -54,7 +54,9 @@ _NAMED = re.compile(
 )
 _VALUE = re.compile(
     r"""(?!(?:true|false|null|none|found|missing|unknown\ key)\b)  # switches; our own errors
-    (?: \\"[^"\\\n]*(?:\\?")?           # \"value\" of JSON within JSON
+    (?![{\[]+(?:[\s"'\\]|$))              # a structure; its own names tell
+    (?: \[redacted\]
+      | \\"[^"\\\n]*(?:\\?")?           # \"value\" of JSON within JSON
       | "(?:[^"\\\n]|\\.)*"?
       | '[^'\n]*'?
       | [^\s"',;&]+ )""",

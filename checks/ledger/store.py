@@ -168,6 +168,35 @@ class HostFolder:
         fields = {name: value[name] for name in Head.__dataclass_fields__}
         return Head(**fields)  # type: ignore[arg-type]
 
+    def tip(self) -> Ledger | None:
+        """Find the newest ledger without a head: the one that no other follows; None if unclear."""
+        row: dict[str, Ledger] = {}
+        followed = set()
+        for path in self.ledgers():
+            try:
+                ledger = read_ledger(path)
+            except LedgerError:
+                continue
+            row[str(ledger.row["digest"])] = ledger
+            if ledger.row["previous"] is not None:
+                followed.add(str(ledger.row["previous"]["digest"]))
+        tips = [ledger for digest, ledger in row.items() if digest not in followed]
+        return tips[0] if len(tips) == 1 else None
+
+    def set_head_aside(self) -> Path:
+        """Keep a damaged head under another name, so that nothing of it is lost.
+
+        Raises:
+            StoreError: the folder cannot be written.
+
+        """
+        aside = self.path / f"{HEAD}.damaged"
+        try:
+            (self.path / HEAD).replace(aside)
+        except OSError as error:
+            raise store_error(self.path, error) from error
+        return aside
+
     def newest(self) -> Ledger | None:
         """Read the ledger that the head names; None where there is no head.
 
@@ -274,6 +303,8 @@ class HostFolder:
 
         """
         try:
+            for left in self.path.glob(".*.tmp"):
+                left.unlink(missing_ok=True)  # a write that a crash cut off before its rename
             return [self._recover(registry, path) for path in self.journals()]
         except OSError as error:
             raise store_error(self.path, error) from error

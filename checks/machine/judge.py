@@ -571,7 +571,8 @@ def clock_not_in_the_past(clock: Clock, history: History, _: None = None) -> Jud
             f"the clock is {span_text(newest.at_s - clock.now_s)} behind: {says}",
             remedy="set the clock (`date -u -s …` as root), enable chrony or systemd-timesyncd, "
             "then `hwclock -w`; make certificates anew that were made meanwhile; rerun. If the "
-            f"clock is right and {newest.what} is from the future, move that file away",
+            f"clock is right, {newest.what} was written while it was ahead: move it out of the way "
+            "(a ledger: together with head.json)",
             observed=observed,
             expected=expected,
             notes=notes,

@@ -472,6 +472,8 @@ def _host_cores(world: World) -> int | None:
     return len(groups) or None
 
 
+MOST_WORDS = 500
+"""Words of a command line that are kept."""
 _NO_PROCESS = Unseen(Blind.NOT_ASKED, "the place is the suite's own process, not the engine's")
 
 
@@ -481,7 +483,7 @@ def _command(world: World, place: Place, found: Found) -> tuple[str, ...] | Unse
     text = world.read(f"/proc/{found.pid}/cmdline")
     if isinstance(text, Unseen):
         return text
-    return tuple(word for word in text.split("\x00") if word)
+    return tuple(word for word in text.split("\x00") if word)[:MOST_WORDS]
 
 
 def _thread_environment(world: World, place: Place, found: Found) -> dict[str, str] | Unseen:
