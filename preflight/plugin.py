@@ -164,7 +164,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # Imported here: in a pytest run that is not ours the entry point must cost nothing.
     from preflight.suite import open_suite
 
-    config.pluginmanager.register(open_suite(config, host, replay), PLUGIN)
+    no_workers = config.stash.get(XDIST_OFF, False)
+
+    config.pluginmanager.register(open_suite(config, host, replay, no_workers=no_workers), PLUGIN)
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ from checks.ledger.document import Ledger
 from checks.report.terminal import Style, render
 from checks.report.text import visible
 from checks.session import Options, Session, open_session, replay_host
-from preflight.plugin import XDIST_OFF
 
 EXIT_USAGE = int(pytest.ExitCode.USAGE_ERROR)
 PYTEST_OWN = range(2, 7)
@@ -36,7 +35,9 @@ def usage(error: Exception) -> str:
     return visible(redact_text(f"preflight: {error}", ENVIRONMENT_SECRETS))
 
 
-def open_suite(config: pytest.Config, host: str | None, replay: str | None) -> Suite:
+def open_suite(
+    config: pytest.Config, host: str | None, replay: str | None, *, no_workers: bool
+) -> Suite:
     """Load what the options ask for.
 
     Raises:
@@ -44,7 +45,7 @@ def open_suite(config: pytest.Config, host: str | None, replay: str | None) -> S
 
     """
     try:
-        return Suite(config, _open(config, host, replay))
+        return Suite(config, _open(config, host, replay), no_workers=no_workers)
     except PreflightError as error:
         raise pytest.UsageError(usage(error)) from None
 
@@ -79,8 +80,9 @@ class FindingFailed(Exception):  # noqa: N818 - its text is the finding; users n
 class Suite:
     """The run, as pytest goes through it."""
 
-    def __init__(self, config: pytest.Config, session: Session) -> None:
+    def __init__(self, config: pytest.Config, session: Session, *, no_workers: bool) -> None:
         """Keep what the hooks need."""
+        self.no_workers = no_workers
         self.config = config
         self.session = session
         self.selected: list[pytest.Item] = []
@@ -94,7 +96,7 @@ class Suite:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self) -> None:
         """Say what was switched off: with -q, pytest shows no header of its own."""
-        if self.config.stash.get(XDIST_OFF, False):
+        if self.no_workers:
             reporter = self.config.pluginmanager.get_plugin("terminalreporter")
             line = "preflight: -n is switched off: probes contend, and one run is one ledger"
             if reporter is not None:
