@@ -53,7 +53,8 @@ _NAMED = re.compile(
     re.VERBOSE,
 )
 _VALUE = re.compile(
-    r"""(?!(?:true|false|null|none|found|missing|unknown\ key)\b)  # switches; our own errors
+    r"""(?!(?:true|false|null|none)(?:[\s"',;&)}\]]|$))   # a switch
+    (?!found\ |missing;|unknown\ key;)     # our own errors
     (?![{\[]+(?:[\s"'\\]|$))              # a structure; its own names tell
     (?: \[redacted\]
       | \\"[^"\\\n]*(?:\\?")?           # \"value\" of JSON within JSON
