@@ -87,7 +87,7 @@ class Suite:
         self.session = session
         self.selected: list[pytest.Item] = []
         self.deselected: list[tuple[pytest.Item, str]] = []
-        self.reported: set[str] = set()
+        self.started = 0
         self.stray_failures = 0
         self.interrupted_by = ""
         self.failure = ""
@@ -261,11 +261,11 @@ class Suite:
         """Show the check in hand, on a terminal."""
         if not self._live():
             return
-        total = len(self.selected) or 1
-        done = len(self.reported)
-        self.reported.add(nodeid)
+        self.started += 1
+        key = next((key_of(item) for item in self.selected if item.nodeid == nodeid), None)
+        name = f"{key[0]} [{key[1]}]" if key else nodeid
         width = self.config.get_terminal_writer().fullwidth
-        text = f"[{done + 1}/{total}] {nodeid.partition('::')[2]}"[: width - 1]
+        text = f"[{self.started}/{len(self.selected)}] {name}"[: width - 1]
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()
 

@@ -75,11 +75,21 @@ class World:
         return self.recorded is None
 
     def path(self, path: str) -> Path:
-        """Where a path of the box lies."""
-        return Path(path) if self.live else self.root / path.lstrip("/")
+        """Where a path of the box lies.
+
+        Raises:
+            OSError: the links of a recorded tree lead nowhere.
+
+        """
+        return Path(path) if self.live else _inside(self.root, path)
 
     def read(self, path: str) -> str | Unseen:
         """Read a small text file; NUL bytes and bad UTF-8 are kept visible, not refused."""
+        raw = self.raw(path)
+        return raw if isinstance(raw, Unseen) else raw.decode("utf-8", "backslashreplace")
+
+    def raw(self, path: str) -> bytes | Unseen:
+        """Read a small file; of a larger one its beginning."""
         try:
             # Not Path.open: a FIFO or a device in a recorded tree would block without O_NONBLOCK.
             descriptor = os.open(self.path(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -99,7 +109,7 @@ class World:
             return blind(error, path)
         finally:
             os.close(descriptor)
-        return raw.decode("utf-8", "backslashreplace")
+        return raw
 
     def line(self, path: str) -> str | Unseen:
         """Read a file of one value, stripped; an empty one is malformed, never a value."""

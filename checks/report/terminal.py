@@ -237,7 +237,7 @@ def _foot(console: Console, ledger: Ledger, path: str) -> None:
     areas = ", ".join(row["area"] for row in ledger.row["not_covered"])
     _field(console, "blind", f"no check of this version looks at: {areas}")
     # on a line of its own and not wrapped: it gets copied
-    console.print(Text("  ledger ", style="bold") + Text(visible(path)), soft_wrap=True)
+    console.print(Text.assemble(("  ledger ", "bold"), visible(path)), soft_wrap=True)
 
 
 def _title(console: Console, label: str, row: Finding, colour: str) -> None:
@@ -260,7 +260,7 @@ def _wrapped(console: Console, value: str, *, indent: int, key: str = "") -> Non
     for number, line in enumerate(lines):
         line.rstrip()
         margin = f"{'':{_INDENT}}{key:<{_KEY_WIDTH}} " if key and number == 0 else " " * indent
-        console.print(Text(margin[:indent], style="bold") + line, soft_wrap=True)
+        console.print(Text.assemble((margin[:indent], "bold"), line), soft_wrap=True)
 
 
 __all__ = ["Style", "render"]
