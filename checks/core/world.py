@@ -26,6 +26,8 @@ from checks.core.facts import Blind, Unseen
 
 LARGEST_READ_BYTES = 1_000_000
 RECORDED = "recorded.json"
+MOST_LINKS = 40
+"""As many symbolic links as the kernel follows in one path (MAXSYMLINKS of linux/namei.h)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,13 +125,18 @@ class World:
         """List a folder, sorted."""
         try:
             return tuple(sorted(entry.name for entry in self.path(path).iterdir()))
+        except NotADirectoryError as error:
+            if self.exists(path):
+                return Unseen(Blind.MALFORMED, f"{path} is not a folder")
+            return blind(error, path)
         except (OSError, ValueError) as error:
             return blind(error, path)
 
     def link(self, path: str) -> str | Unseen:
         """Read where a symbolic link points."""
         try:
-            return os.readlink(self.path(path))  # noqa: PTH115 - the raw text, also `socket:[1]`
+            folder, _, name = path.rpartition("/")
+            return os.readlink(self.path(folder) / name)  # noqa: PTH115 - raw, also `socket:[1]`
         except (OSError, ValueError) as error:
             return blind(error, path)
 
@@ -143,7 +150,10 @@ class World:
     def modified_s(self, path: str) -> float | Unseen:
         """When a file was last changed, in seconds since 1970."""
         if self.recorded is not None and path in self.recorded.get("modified_s", {}):
-            return float(self.recorded["modified_s"][path])
+            kept = self.recorded["modified_s"][path]
+            if isinstance(kept, int | float) and not isinstance(kept, bool):
+                return float(kept)
+            return Unseen(Blind.NOT_RECORDED, f"modified_s of {path} is no number in {RECORDED}")
         try:
             return self.path(path).stat().st_mtime
         except (OSError, ValueError) as error:
@@ -221,6 +231,35 @@ class World:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
         return Unseen(Blind.NOT_RECORDED, f"{key} is not in {RECORDED}")
+
+
+def _inside(root: Path, path: str) -> Path:
+    """Follow a path as the recorded box would: its absolute links lead into the tree, not out of it.
+
+    Else the run would read this machine's files, and take them for the other box's.
+    """
+    ahead = path.split("/")[::-1]
+    done: list[str] = []
+    links = 0
+    while ahead:
+        part = ahead.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            done = done[:-1]
+            continue
+        try:
+            target = os.readlink(root.joinpath(*done, part))  # noqa: PTH115 - may be any text
+        except (OSError, ValueError):
+            done.append(part)
+            continue
+        links += 1
+        if links > MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        if target.startswith("/"):
+            done = []
+        ahead += target.split("/")[::-1]
+    return root.joinpath(*done)
 
 
 def blind(error: Exception, path: str) -> Unseen:

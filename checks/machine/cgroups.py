@@ -57,16 +57,21 @@ def quota_limits(world: World, pid: str) -> Quotas | Unseen:
     limits: list[CpuLimit] = []
     folders: list[str] = []
     above = False
+    lines: list[tuple[frozenset[str], str]] = []
     for line in text.splitlines():
         found = re.fullmatch(r"[0-9]+:([^:]*):(/.*)", line)
         if not found:
             return Unseen(Blind.MALFORMED, f"/proc/{pid}/cgroup: {line[:80]!r}")
-        controllers = frozenset(name for name in found[1].split(",") if name)
+        lines.append((frozenset(name for name in found[1].split(",") if name), found[2]))
+    if not lines:
+        return Unseen(Blind.MALFORMED, f"/proc/{pid}/cgroup is empty")
+    in_version_1 = any("cpu" in controllers for controllers, _ in lines)
+    for controllers, path in lines:
         if controllers and not controllers & {"cpu", "cpuset"}:
             continue
-        chain = _chain(world, mounts, controllers, found[2])
+        chain = _chain(world, mounts, controllers, path)
         if isinstance(chain, Unseen):
-            if controllers or _version_2_counts(world, mounts):
+            if controllers or _version_2_counts(world, mounts, in_version_1=in_version_1):
                 return chain
             continue
         above = above or chain.above_unseen
@@ -79,19 +84,22 @@ def quota_limits(world: World, pid: str) -> Quotas | Unseen:
     return Quotas(tuple(limits), tuple(folders), above_unseen=above)
 
 
-def _version_2_counts(world: World, mounts: list[Mount]) -> bool:
+def _version_2_counts(world: World, mounts: list[Mount], *, in_version_1: bool) -> bool:
     """Whether the unified hierarchy has the CPU controllers (on hybrid boxes version 1 has)."""
+    if in_version_1:
+        return False  # a controller lives in one hierarchy
     for mount in mounts:
         if not mount.controllers:
             names = world.line(f"{mount.point}/cgroup.controllers")
             return isinstance(names, Unseen) or bool({"cpu", "cpuset"} & set(names.split()))
-    return False
+    return True  # it is nowhere else, and what cannot be seen may limit
 
 
 def _mounts(world: World) -> list[Mount] | Unseen:
     pid = world.pid()
-    path = f"/proc/{'self' if world.live else pid}/mountinfo"
-    text = world.read(path)
+    if isinstance(pid, Unseen):
+        return pid
+    text = world.read(f"/proc/{'self' if world.live else pid}/mountinfo")
     if isinstance(text, Unseen):
         return text
     mounts = []
@@ -132,9 +140,17 @@ def _chain(
     ]
     if not fitting:
         name = ",".join(sorted(controllers)) or "cgroup2"
-        return Unseen(Blind.ABSENT, f"the {name} hierarchy is not mounted here")
-    mount = fitting[0]
-    inside = _inside(mount, path)
+        return Unseen(
+            Blind.ABSENT,
+            f"the {name} hierarchy is not mounted here",
+            "mount it (`mount -t cgroup2 none /sys/fs/cgroup`), or run the suite on the host",
+        )
+    # Mounts of one branch may lie beside that of the whole; the whole shows the most.
+    fitting.sort(key=lambda mount: mount.root != "/")
+    mount, inside = next(
+        ((mount, found) for mount in fitting if (found := _inside(mount, path)) is not None),
+        (fitting[0], None),
+    )
     if inside is None:
         return Unseen(
             Blind.PERMISSION,
@@ -145,8 +161,15 @@ def _chain(
     folders = [
         "/".join([mount.point.rstrip("/"), *parts[:depth]]) for depth in range(len(parts), -1, -1)
     ]
-    if not world.exists(folders[0]):
-        return Unseen(Blind.ABSENT, f"cgroup folder {folders[0]} is absent")
+    files = world.names(folders[0])
+    if isinstance(files, Unseen):
+        return Unseen(
+            files.reason,
+            f"cgroup folder {files.detail}",
+            files.remedy
+            or "look whether the process is still there, then rerun; in a container, "
+            "run the suite on the host",
+        )
     return _Chain(folders, above_unseen=mount.root != "/" or not _is_top(world, mount))
 
 
@@ -165,7 +188,9 @@ def _inside(mount: Mount, path: str) -> str | None:
 def _is_top(world: World, mount: Mount) -> bool:
     """Whether the mount shows the real root: that one has no limits of its own."""
     if mount.controllers:
-        return True
+        # these two exist in the root of a hierarchy of version 1 and nowhere else
+        names = ("release_agent", "cgroup.sane_behavior")
+        return any(world.exists(f"{mount.point}/{name}") for name in names)
     # cgroup.type exists in every cgroup of version 2 but the root
     return not world.exists(f"{mount.point}/cgroup.type")
 

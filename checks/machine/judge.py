@@ -334,6 +334,12 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
     What to do: start the engine with the whole number below the limit, or raise the limit.
     """
     asked = _asked(seen, wanted)
+    if isinstance(asked, Unseen):
+        return unknown(
+            Reason.NOT_OBSERVABLE,
+            f"not seen what {seen.process} was started with: {asked}",
+            remedy=asked.remedy,
+        )
     if asked is not None and asked.threads is None and not asked.follows_affinity:
         return unknown(
             Reason.NO_EXPECTATION,
@@ -359,11 +365,13 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
     notes = _cpu_notes(seen, threads)
     if threads > seen.effective_cpus:
         fits = max(1, math.floor(seen.effective_cpus))
+        # below one CPU no number of threads fits, so both are needed
+        widen = "or widen" if seen.effective_cpus >= 1 else "and widen to one CPU or more"
         return fail(
             "more-threads-than-cpus" if asked else "default-exceeds-cpus",
             says,
             remedy=f"start it with {fits} thread{'s' if fits > 1 else ''} (llama.cpp: -t {fits}; "
-            f"else OMP_NUM_THREADS={fits}), or widen what limits it, {limit.source}; rerun",
+            f"else OMP_NUM_THREADS={fits}), {widen} what limits it, {limit.source}; rerun",
             observed=observed,
             expected=expected,
             notes=notes,
@@ -372,12 +380,22 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
     return ok(says, observed=observed, expected=expected, notes=notes, evidence=evidence)
 
 
-def _asked(seen: Cpu, wanted: Threads) -> Asked | None:
+def _asked(seen: Cpu, wanted: Threads) -> Asked | Unseen | None:
     """Find the number of threads: what runs counts before what the profile says."""
     command = () if isinstance(seen.command, Unseen) else seen.command
     environment = {} if isinstance(seen.thread_environment, Unseen) else seen.thread_environment
     running = asked_for(command, environment, wanted.engine)
-    return running or asked_for(wanted.command, wanted.env, wanted.engine)
+    if running:
+        return running
+    if command and isinstance(seen.thread_environment, Unseen):
+        return seen.thread_environment  # its command line is silent; its environment may not be
+    if command and wanted.command and _program(command) == _program(wanted.command):
+        return None  # the engine itself was not told: what the profile says is not what runs
+    return asked_for(wanted.command, wanted.env, wanted.engine)
+
+
+def _program(command: tuple[str, ...]) -> str:
+    return command[0].rpartition("/")[2]
 
 
 def _cpu_notes(seen: Cpu, threads: int) -> tuple[str, ...]:

@@ -13,6 +13,10 @@ _LISTEN = "0A"
 """State of a listening socket in /proc/net/tcp (TCP_LISTEN of include/net/tcp_states.h)."""
 _INODE = 9
 """Column of the socket's inode in /proc/net/tcp (proc(5))."""
+_FORWARDERS = ("docker-proxy", "rootlessport", "rootlesskit", "slirp4netns", "pasta", "conmon")
+"""Hold a port outside of a container for a process inside, whose limits are not theirs."""
+_MONITOR = re.compile(r"(?:libpod|crio)-conmon-")
+"""Podman's and CRI-O's monitor of a container: named after it, and in a cgroup without its limits."""
 _AS_ROOT = "run the suite as root, or as the user that the process belongs to"
 
 
@@ -41,6 +45,7 @@ def find_process(world: World, place: Place) -> Found | Unseen:
         pids = _matching(world, place)
     if isinstance(pids, Unseen):
         return pids
+    pids = [pid for pid in pids if _runs(world, pid)]
     if not pids:
         return Unseen(
             Blind.ABSENT,
@@ -48,6 +53,12 @@ def find_process(world: World, place: Place) -> Found | Unseen:
             "start it, or correct `where` in the profile; then rerun",
         )
     return _leader(world, pids, place)
+
+
+def _runs(world: World, pid: str) -> bool:
+    """Whether a process still runs: one that has ended and was not reaped has left its cgroups."""
+    text = world.read(f"/proc/{pid}/status")
+    return isinstance(text, Unseen) or not re.search(r"^State:\s*[ZX]", text, re.MULTILINE)
 
 
 def _processes(world: World) -> list[str] | Unseen:
@@ -67,15 +78,28 @@ def _matching(world: World, place: Place) -> list[str] | Unseen:
 def _matches(world: World, pid: str, place: Place) -> bool:
     if place.kind == "process":
         return place.name in (_name(world, pid), _program(world, pid))
+    return bool(_group(world, pid, place))
+
+
+def _group(world: World, pid: str, place: Place) -> str:
+    """Give the path of the unit's or container's own cgroup that a process is in; or nothing."""
     groups = world.read(f"/proc/{pid}/cgroup")
     if isinstance(groups, Unseen):
-        return False
-    parts = {part for line in groups.splitlines() for part in line.split("/")}
+        return ""
+    for line in groups.splitlines():
+        parts = line.split(":", 2)[-1].split("/")
+        for depth, part in enumerate(parts, 1):
+            if _names(place, part):
+                return "/".join(parts[:depth])
+    return ""
+
+
+def _names(place: Place, part: str) -> bool:
+    """Whether a folder's name among the cgroups is that of the unit or the container."""
     if place.kind == "unit":
-        names = {place.name} if "." in place.name else {place.name, f"{place.name}.service"}
-        return bool(names & parts)
+        return part in (place.name, place.name if "." in place.name else f"{place.name}.service")
     # container runtimes write ID, docker-ID.scope, cri-containerd-ID.scope, libpod-ID.scope
-    return any(place.name in part and re.search(rf"(^|-){place.name}", part) for part in parts)
+    return bool(re.search(rf"(^|-){place.name}", part)) and not _MONITOR.match(part)
 
 
 def _name(world: World, pid: str) -> str:
@@ -98,9 +122,10 @@ def _leader(world: World, pids: list[str], place: Place) -> Found | Unseen:
     """Of processes that descend from one another, take the oldest; several families are too many."""
     inside = set(pids)
     leaders = [pid for pid in pids if _parent(world, pid) not in inside]
-    if place.kind in ("unit", "container"):
+    groups = {_group(world, pid, place) for pid in leaders}
+    if place.kind in ("unit", "container") and len(groups) == 1:
         # all of them share the cgroup, so any of the leaders has its limits
-        leaders = leaders[:1] or pids[:1]
+        leaders = leaders[:1]
     if len(leaders) != 1:
         shown = ", ".join(f"{pid} {_name(world, pid)}" for pid in leaders[:4])
         return Unseen(
@@ -109,7 +134,14 @@ def _leader(world: World, pids: list[str], place: Place) -> Found | Unseen:
             "name one in the profile: `pid:N`, `port:N`, `unit:NAME` or `container:ID`",
         )
     pid = leaders[0]
-    return Found(pid, f"process {pid} {_name(world, pid)}".strip())
+    name = _name(world, pid)
+    if place.kind == "port" and name in _FORWARDERS:
+        return Unseen(
+            Blind.AMBIGUOUS,
+            f"{place} is held by {name}, which forwards to a process in a container",
+            'name the container in the profile: `where = "container:ID"`',
+        )
+    return Found(pid, f"process {pid} {name}".strip())
 
 
 def _listening(world: World, port: str) -> list[str] | Unseen:

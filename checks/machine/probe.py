@@ -375,10 +375,9 @@ def _dimm_serials(world: World) -> Field:
     for name in names:
         if not name.startswith("17-"):
             continue
-        try:
-            raw = world.path(f"{root}/{name}/raw").read_bytes()[:4096]
-        except OSError as error:
-            return blind(error, f"{root}/{name}/raw")
+        raw = world.raw(f"{root}/{name}/raw")
+        if isinstance(raw, Unseen):
+            return raw
         serial = _smbios_string(raw, _SERIAL_OFFSET)
         if serial:
             serials.append(serial)
@@ -386,6 +385,7 @@ def _dimm_serials(world: World) -> Field:
 
 
 def _smbios_string(raw: bytes, offset: int) -> str:
+    raw = raw[:4096]
     if len(raw) <= offset or len(raw) < raw[1]:
         return ""
     texts = raw[raw[1] :].split(b"\x00")
@@ -533,13 +533,19 @@ def read_folder(world: World, target: FolderTarget) -> Folder | Unseen:
     room = world.room(path)
     if isinstance(room, Unseen):
         return room
+    cached: dict[str, int] = {}
+    for model in target.models:
+        size = _cached_bytes(world, path, model)
+        if isinstance(size, Unseen):
+            return size
+        cached[model] = size
     return Folder(
         path=path,
         total_bytes=room.total_bytes,
         free_bytes=room.free_bytes,
         inodes=room.inodes,
         inodes_free=room.inodes_free,
-        cached_bytes={model: _cached_bytes(world, path, model) for model in target.models},
+        cached_bytes=cached,
     )
 
 
@@ -561,14 +567,19 @@ def _default_folder(world: World, name: str) -> str:
     return (environ.get("HF_HOME") or f"{cache}/huggingface") + "/hub"
 
 
-def _cached_bytes(world: World, cache: str, model: str) -> int:
+def _cached_bytes(world: World, cache: str, model: str) -> int | Unseen:
     """Add up what the hub's cache holds of a model, unfinished downloads included."""
-    folder = world.path(f"{cache}/models--{model.replace('/', '--')}/blobs")
+    path = f"{cache}/models--{model.replace('/', '--')}/blobs"
     try:
-        with os.scandir(folder) as entries:
-            return sum(e.stat(follow_symlinks=False).st_size for e in entries if not e.is_dir())
-    except (OSError, ValueError):
-        return 0
+        with os.scandir(world.path(path)) as entries:
+            return sum(
+                entry.stat(follow_symlinks=False).st_size
+                for entry in entries
+                if not entry.is_dir(follow_symlinks=False)
+            )
+    except (OSError, ValueError) as error:
+        seen = blind(error, path)
+        return 0 if seen.reason is Blind.ABSENT else seen
 
 
 # Clock
