@@ -108,6 +108,10 @@ def decode(cls: type[T], value: Json, path: str = "$") -> T:
 
 def _decode(hint: Any, value: Json, path: str) -> Any:  # noqa: ANN401 - a type hint is any object
     origin = typing.get_origin(hint)
+    if origin is list:  # occurs in Json alone, which names itself from here on
+        return _expect(isinstance(value, list), value, value, path, "a list")
+    if isinstance(hint, str | typing.ForwardRef):
+        return value
     if origin in (typing.Union, types.UnionType):
         return _decode_union(typing.get_args(hint), value, path)
     if origin is tuple:
@@ -124,13 +128,7 @@ def _decode(hint: Any, value: Json, path: str) -> Any:  # noqa: ANN401 - a type 
         whole = isinstance(value, int) and not isinstance(value, bool)
         return _expect(whole, value, value, path, "an integer")
     if hint is float:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number:
-            raise CodecError(path, _show(value), "a number is wanted")
-        try:
-            return float(typing.cast("float", value))
-        except OverflowError as error:
-            raise CodecError(path, "a number beyond all floats", "a number is wanted") from error
+        return _decode_float(value, path)
     if hint is str:
         return _expect(isinstance(value, str), value, value, path, "a text")
     if hint is datetime.date:
@@ -180,6 +178,15 @@ def _decode_mapping(hints: tuple[Any, ...], value: Json, path: str) -> dict[str,
     return {key: _decode(hints[1], item, f"{path}.{key}") for key, item in value.items()}
 
 
+def _decode_float(value: Json, path: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise CodecError(path, _show(value), "a number is wanted")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise CodecError(path, "a number beyond all floats", "a number is wanted") from error
+
+
 def _decode_enum(hint: type[Enum], value: Json, path: str) -> Enum:
     for member in hint:
         if member.value == value and isinstance(value, str):
@@ -199,9 +206,12 @@ def _decode_unseen(value: Json, path: str) -> Unseen:
 
 def _decode_date(value: Json, path: str) -> datetime.date:
     try:
-        return datetime.date.fromisoformat(str(value))
-    except ValueError as error:
-        raise CodecError(path, _show(value), "a date such as 2026-01-31 is wanted") from error
+        day = datetime.date.fromisoformat(str(value))
+    except ValueError:
+        day = None
+    if day is None or day.isoformat() != value:  # Python 3.11 takes `20260131` as well
+        raise CodecError(path, _show(value), "a date such as 2026-01-31 is wanted")
+    return day
 
 
 def _decode_dataclass(hint: type, value: Json, path: str) -> object:
