@@ -140,7 +140,7 @@ class Serve:
             try:
                 return tuple(shlex.split(self.command))
             except ValueError:
-                # refused in a file, below; what a ledger keeps may be cut inside a quotation
+                # refused in a file; what a ledger keeps may be cut inside a quotation
                 return tuple(self.command.split())
         return self.command or ()
 
