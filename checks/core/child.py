@@ -8,6 +8,7 @@ state D.
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import json
 import os
 import select
@@ -86,6 +87,7 @@ def _be_child(function: Callable[[], object], pipe: int, parent: int) -> None:
     status = 1
     try:
         os.setsid()
+        faulthandler.disable()  # pytest's: a probe that crashes is a finding, not a stack of ours
         _die_with(parent)
         for number in ENDING:
             signal.signal(number, signal.SIG_DFL)
