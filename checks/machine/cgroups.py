@@ -175,7 +175,9 @@ def _chain(
 
 def _inside(mount: Mount, path: str) -> str | None:
     """Turn a path of /proc/PID/cgroup into one below the mount point; None if it lies outside."""
-    if ".." in PurePosixPath(path).parts:
+    # `..` in the mount's root: it was mounted outside of this cgroup namespace, which hides the names
+    # of the folders in between.
+    if ".." in PurePosixPath(path).parts or ".." in PurePosixPath(mount.root).parts:
         return None
     if mount.root == "/":
         return path

@@ -1,0 +1,261 @@
+"""The row `cgroup-quota-threads`, as a class: a limit of CPUs by every way that it can come by."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.support.boxes import ENGINE, ID, PID, Box, docker_box, plain_box
+from tests.support.layouts import CGROUP, LAYOUTS, engine, lines_1, v1
+
+CHECK = "machine.cpu.threads"
+
+
+def serve(name: str, where: str, command: str = "", **more: str) -> str:
+    lines = [f'[[serve]]\nname = "{name}"\nwhere = "{where}"\n']
+    lines += [f'command = "{command}"\n'] if command else []
+    lines += [f"{key} = {value}\n" for key, value in more.items()]
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_one_thread_too_many_fails_and_the_number_below_passes(suite, tmp_path, name):
+    plan = LAYOUTS[name]()
+    most = math.floor(plan.cpus)
+    profile = serve("over", plan.where, f"run-engine --threads {most + 1}") + serve(
+        "fits", plan.where, f"run-engine --threads {most}"
+    )
+    run = suite.run(tmp_path, root=plan.box.write(tmp_path / "tree"), profile=profile)
+    over, fits = run.finding(CHECK, "over"), run.finding(CHECK, "fits")
+    assert (over["verdict"], over["cause"]) == ("fail", "more-threads-than-cpus"), over["says"]
+    assert over["observed"]["effective_cpus"] == pytest.approx(plan.cpus)
+    assert f"start it with {most} thread" in over["remedy"]
+    assert f"-t {most};" in over["remedy"]
+    assert fits["verdict"] == "pass", fits["says"]
+    assert run.code == 1
+    # and nothing else is wrong with that box
+    assert [row for row in run.with_verdict("fail", "unknown") if CHECK not in row] == []
+
+
+def test_the_case_of_the_report_names_quota_threads_and_throttling(suite, tmp_path):
+    """8 threads in a quota of 4 CPUs on a host of 12, stopped in 3115 of 4567 periods."""
+    path = f"/system.slice/docker-{ID}.scope"
+    box = plain_box(12)
+    box.group(
+        f"{CGROUP}{path}",
+        cpu_max="400000 100000",
+        cpu_stat="usage_usec 9\nnr_periods 4567\nnr_throttled 3115",
+    )
+    box.process(ENGINE, "/opt/llama-server", "-t", "8", cgroup=f"0::{path}\n", allowed="0-11")
+    profile = serve("chat", f"container:{ID[:12]}")
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    found = run.finding(CHECK, "chat")
+    assert (found["verdict"], found["cause"]) == ("fail", "more-threads-than-cpus")
+    assert "8 threads (-t 8) on 4.00 CPUs" in found["says"]
+    assert f"{path}/cpu.max" in found["says"]
+    assert "start it with 4 threads" in found["remedy"]
+    assert any("68%" in note for note in found["notes"])
+    assert any("900 llama-server" in note for note in found["notes"])
+    assert "FAIL" in run.out
+    assert "-t 4" in run.out
+
+
+WAYS = {
+    "-t": (["-t", "5"], {}),
+    "-t joined": (["-t5"], {}),
+    "--threads": (["--threads", "5"], {}),
+    "--threads=": (["--threads=5"], {}),
+    "the larger of two": (["-t", "2", "--threads-batch", "5"], {}),
+    "n_threads": (["--n_threads", "5"], {}),
+    "by the variable of llama.cpp": ([], {"LLAMA_ARG_THREADS": "5"}),
+    "by OMP_NUM_THREADS": ([], {"OMP_NUM_THREADS": "5"}),
+    "by the outer level of OMP_NUM_THREADS": ([], {"OMP_NUM_THREADS": "5,2"}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_number_is_found_however_the_running_process_was_told(suite, tmp_path, way):
+    words, environ = WAYS[way]
+    fewer = [word.replace("5", "4") for word in words]
+    less = {name: value.replace("5", "4") for name, value in environ.items()}
+    box = plain_box(8).group(f"{CGROUP}/a", cpu_max="400000 100000")
+    program = "/opt/llama-server"
+    box.process(900, program, *words, cgroup="0::/a\n", environ=environ)
+    box.process(901, program, *fewer, cgroup="0::/a\n", environ=less)
+    # what the profile would start plays no part where the process runs already
+    profile = serve("over", "pid:900", "llama-server -t 1") + serve(
+        "fits", "pid:901", "llama-server -t 64"
+    )
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    assert run.finding(CHECK, "over")["cause"] == "more-threads-than-cpus"
+    assert "start it with 4 threads" in run.finding(CHECK, "over")["remedy"]
+    assert run.finding(CHECK, "fits")["verdict"] == "pass"
+
+
+def test_the_profiles_own_command_and_environment_count_for_what_is_to_be_started(suite, tmp_path):
+    box = docker_box("400000 100000")
+    profile = "".join(
+        [
+            serve("command", "this", "llama-server -t 5"),
+            serve("listed", "this").replace(
+                "where", 'command = ["llama-server", "-t", "5"]\nwhere'
+            ),
+            serve("shell", "this", "sh -c 'OMP_NUM_THREADS=5 exec engine'"),
+            serve("env", "this", "engine", env='{ OMP_NUM_THREADS = "5" }'),
+            serve("fits", "this", "llama-server -t 4"),
+        ]
+    )
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    for name in ("command", "listed", "shell", "env"):
+        assert run.finding(CHECK, name)["cause"] == "more-threads-than-cpus", name
+    assert run.finding(CHECK, "fits")["verdict"] == "pass"
+
+
+def test_an_engine_that_is_not_told_takes_the_cores_of_the_host(suite, tmp_path):
+    box = plain_box(16).group(f"{CGROUP}/a", cpu_max="400000 100000")  # 8 cores, 16 threads
+    box.group(f"{CGROUP}/b", cpu_max="800000 100000")
+    box.process(900, "/opt/llama-server", "-m", "x", cgroup="0::/a\n", allowed="0-15")
+    box.process(901, "/opt/llama-server", "-m", "x", cgroup="0::/b\n", allowed="0-15")
+    profile = serve("over", "pid:900") + serve("fits", "pid:901")
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    found = run.finding(CHECK, "over")
+    assert (found["verdict"], found["cause"]) == ("fail", "default-exceeds-cpus")
+    assert "8 threads (no number given" in found["says"]
+    assert "start it with 4 threads" in found["remedy"]
+    assert run.finding(CHECK, "fits")["verdict"] == "pass"
+
+
+def test_an_engine_that_runs_untold_is_not_excused_by_what_the_profile_would_have_said(
+    suite, tmp_path
+):
+    box = plain_box(16).group(f"{CGROUP}/a", cpu_max="200000 100000")
+    box.process(900, "/opt/llama-server", "-m", "x", cgroup="0::/a\n", allowed="0-15")
+    profile = serve("chat", "pid:900", "llama-server -m x -t 2")
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    assert run.finding(CHECK, "chat")["cause"] == "default-exceeds-cpus"
+
+
+def test_a_wrapper_is_not_the_engine_so_the_profile_says_what_it_starts(suite, tmp_path):
+    box = plain_box(16).group(f"{CGROUP}/a", cpu_max="200000 100000")
+    box.process(900, "/bin/bash", "/start.sh", cgroup="0::/a\n", allowed="0-15")
+    profile = serve("over", "pid:900", "llama-server -t 3") + serve(
+        "fits", "pid:900", "llama-server -t 2"
+    )
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    assert run.finding(CHECK, "over")["cause"] == "more-threads-than-cpus"
+    assert run.finding(CHECK, "fits")["verdict"] == "pass"
+
+
+def test_less_than_one_cpu_is_too_little_for_one_thread(suite, tmp_path):
+    box = docker_box("50000 100000")
+    profile = serve("chat", "this", "llama-server -t 1")
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    found = run.finding(CHECK, "chat")
+    assert found["verdict"] == "fail"
+    assert "widen to one CPU or more" in found["remedy"]
+
+
+def test_a_pass_under_cgroups_that_cannot_be_seen_says_so(suite, tmp_path):
+    inside = suite.run(
+        tmp_path / "a",
+        root=docker_box().write(tmp_path / "a" / "tree"),
+        profile=serve("chat", "this", "llama-server -t 4"),
+    )
+    assert any("cannot be seen" in note for note in inside.finding(CHECK, "chat")["notes"])
+    host = plain_box(8).group(f"{CGROUP}/a", cpu_max="400000 100000")
+    outside = suite.run(
+        tmp_path / "b",
+        root=engine(host, "0::/a\n").write(tmp_path / "b" / "tree"),
+        profile=serve("chat", f"pid:{ENGINE}", "engine -t 4"),
+    )
+    assert not any("cannot be seen" in note for note in outside.finding(CHECK, "chat")["notes"])
+
+
+# Places that cannot be looked at: unknown, with something to do, and never a pass
+
+
+def blind_boxes() -> dict[str, tuple[Box, str]]:
+    box = plain_box(8).group(f"{CGROUP}/a", cpu_max="400000 100000")
+    engine(box, "0::/a\n")
+    two = plain_box(8).process(900, "/opt/llama-server").process(901, "/opt/llama-server")
+    proxied = plain_box(8).listen(8000, 77)
+    proxied.process(700, "/usr/bin/docker-proxy", "-host-port", "8000", sockets=(77,))
+    elsewhere = plain_box(8).listen(8000, 77)
+    twice = plain_box(8)
+    for pid, owner in ((900, "user@1000.service"), (901, "user@1001.service")):
+        path = f"/user.slice/{owner}/app.slice/llama.service"
+        twice.group(f"{CGROUP}{path}").process(pid, "/opt/llama-server", cgroup=f"0::{path}\n")
+    outside = docker_box().process(900, "/opt/llama-server", cgroup="0::/../other\n")
+    ended = plain_box(8).process(900, "llama-server", state="Z (zombie)")
+    unmounted = engine(plain_box(8).drop(CGROUP).mounts(""), "0::/a\n")
+    one_hierarchy = v1().mounts("")
+    engine(one_hierarchy, lines_1("/a", "/"))
+    return {
+        "pid that is gone": (box, "pid:999"),
+        "port that nobody listens on": (box, "port:8000"),
+        "process that does not run": (box, "process:vllm"),
+        "unit that is not there": (box, "unit:llama.service"),
+        "container that is gone": (box, f"container:{ID[:12]}"),
+        "two processes of one name": (two, "process:llama-server"),
+        "port of a forwarder": (proxied, "port:8000"),
+        "port of another namespace": (elsewhere, "port:8000"),
+        "unit of two users": (twice, "unit:llama"),
+        "cgroup outside of the namespace": (outside, "pid:900"),
+        "process that has ended": (ended, "pid:900"),
+        "process by name that has ended": (ended, "process:llama-server"),
+        "version 2 that is not mounted": (unmounted, f"pid:{ENGINE}"),
+        "version 1 that is not mounted": (one_hierarchy, f"pid:{ENGINE}"),
+        "cgroup whose folder is gone": (engine(plain_box(8), "0::/gone\n"), f"pid:{ENGINE}"),
+    }
+
+
+@pytest.mark.parametrize("case", blind_boxes())
+def test_a_place_that_cannot_be_looked_at_is_unknown_with_a_remedy(suite, tmp_path, case):
+    box, where = blind_boxes()[case]
+    profile = serve("chat", where, "run-engine -t 1")
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    found = run.finding(CHECK, "chat")
+    assert (found["verdict"], found["reason"]) == ("unknown", "not-observable"), found["says"]
+    assert found["remedy"], found["says"]
+    assert run.code == 10
+    assert "UNKNOWN" in run.out
+
+
+def test_a_process_whose_environment_is_hidden_is_unknown_only_where_that_matters(suite, tmp_path):
+    # a directory in the file's place is the one thing that root cannot read either
+    box = plain_box(8).group(f"{CGROUP}/a", cpu_max="400000 100000")
+    box.process(900, "/opt/llama-server", "-m", "x", cgroup="0::/a\n")
+    box.process(901, "/opt/llama-server", "-t", "4", cgroup="0::/a\n")
+    for pid in (900, 901):
+        box.drop(f"/proc/{pid}/environ").put(f"/proc/{pid}/environ/x", "")
+    profile = serve("silent", "pid:900", "llama-server -t 4") + serve("told", "pid:901")
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    assert run.finding(CHECK, "silent")["verdict"] == "unknown"
+    assert run.finding(CHECK, "told")["verdict"] == "pass"
+
+
+# Every way to name one and the same process
+
+
+def test_the_same_process_by_number_port_name_unit_and_container(suite, tmp_path):
+    path = f"/system.slice/llama.service/docker-{ID}.scope"
+    box = plain_box(8).group(f"{CGROUP}{path}", cpu_max="200000 100000")
+    box.listen(8000, 70).listen(8001, 71, table="tcp6")
+    box.process(PID - 1, "/bin/sh", cgroup="0::/\n", sockets=(69,))
+    box.process(900, "/opt/llama-server", "-t", "3", cgroup=f"0::{path}\n", sockets=(70, 71))
+    box.process(901, "/opt/llama-server", "-t", "3", parent=900, cgroup=f"0::{path}\n")
+    ways = {
+        "number": "pid:900",
+        "port": "port:8000",
+        "port-6": "port:8001",
+        "name": "process:llama-server",
+        "unit": "unit:llama",
+        "container": f"container:{ID[:20]}",
+    }
+    profile = "".join(serve(name, where) for name, where in ways.items())
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    for name in ways:
+        found = run.finding(CHECK, name)
+        assert found["cause"] == "more-threads-than-cpus", (name, found["says"])
+        assert found["notes"][0].startswith("looked at process 900 llama-server"), found["notes"]

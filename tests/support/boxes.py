@@ -1,0 +1,500 @@
+"""Boxes of other makes as plain data, written as recorded trees, and runs of the suite on them.
+
+A `Box` is the content of files; `write` makes the tree that `--root` takes. `Suite` runs
+`pytest preflight/ …` in a process that has everything imported and forks for each run, so that a
+run takes a third of a second and is still the whole of pytest, plugin, runner and ledger.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parents[2]
+PREFLIGHT = HERE / "preflight"
+
+NOW_S = 1_764_657_351.0
+UP_S = 90_061.0
+OLD_S = NOW_S - 40 * 86_400
+"""When the files of a box were last written, unless a test says otherwise."""
+PID = 4242
+"""The suite's own process in a recorded tree."""
+ENGINE = 900
+"""The process of an engine in a recorded tree."""
+ID = "3f1c0de5" + "ab" * 28
+"""A container's id."""
+
+V2 = "31 23 0:28 / /sys/fs/cgroup rw,nosuid,nodev shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+
+
+@dataclass
+class Box:
+    """Files, links and what no file shows."""
+
+    files: dict[str, str | bytes] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    modified_s: dict[str, float] = field(default_factory=dict)
+    recorded: dict[str, Any] = field(default_factory=dict)
+
+    def put(self, path: str, content: str | bytes, at_s: float | None = None) -> Box:
+        self.files[path] = content
+        if at_s is not None:
+            self.modified_s[path] = at_s
+        return self
+
+    def drop(self, *prefixes: str) -> Box:
+        for path in list(self.files):
+            if path.startswith(prefixes):
+                del self.files[path]
+        return self
+
+    def link(self, path: str, target: str) -> Box:
+        self.links[path] = target
+        return self
+
+    def process(
+        self,
+        pid: int,
+        *argv: str,
+        name: str = "",
+        parent: int = 1,
+        cgroup: str = "0::/\n",
+        allowed: str = "0-7",
+        environ: dict[str, str] | None = None,
+        state: str = "S (sleeping)",
+        sockets: tuple[int, ...] = (),
+    ) -> Box:
+        comm = name or argv[0].rpartition("/")[2][:15]
+        self.put(f"/proc/{pid}/comm", f"{comm}\n")
+        self.put(
+            f"/proc/{pid}/status",
+            f"Name:\t{comm}\nState:\t{state}\nPid:\t{pid}\nPPid:\t{parent}\n"
+            f"Cpus_allowed_list:\t{allowed}\n",
+        )
+        self.put(f"/proc/{pid}/cmdline", "".join(f"{word}\0" for word in argv))
+        pairs = (environ or {}).items()
+        self.put(f"/proc/{pid}/environ", "".join(f"{key}={value}\0" for key, value in pairs))
+        self.put(f"/proc/{pid}/cgroup", cgroup)
+        for number, inode in enumerate(sockets, 3):
+            self.link(f"/proc/{pid}/fd/{number}", f"socket:[{inode}]")
+        return self
+
+    def listen(self, port: int, inode: int, *, table: str = "tcp") -> Box:
+        address = "0" * (8 if table == "tcp" else 32)
+        path = f"/proc/net/{table}"
+        head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+        row = (
+            f"   0: {address}:{port:04X} {address}:0000 0A 00000000:00000000 00:00000000 "
+            f"00000000  1000        0 {inode} 1 0000000000000000 100 0 0 10 0\n"
+        )
+        text = self.files.get(path, head)
+        return self.put(path, str(text) + row)
+
+    def cpus(self, count: int, *, smt: int = 2) -> Box:
+        root = "/sys/devices/system/cpu"
+        self.drop(f"{root}/")
+        self.put(f"{root}/online", f"0-{count - 1}\n" if count > 1 else "0\n")
+        cores = count // smt
+        for cpu in range(count):
+            siblings = ",".join(str(cpu % cores + cores * thread) for thread in range(smt))
+            self.put(f"{root}/cpu{cpu}/topology/thread_siblings_list", f"{siblings}\n")
+        return self
+
+    def mounts(self, text: str, pid: int = PID) -> Box:
+        rest = "23 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+        return self.put(f"/proc/{pid}/mountinfo", rest + text)
+
+    def group(self, path: str, **files: str) -> Box:
+        """Fill the folder of a cgroup; `cpu_max="max 100000"` becomes cpu.max."""
+        self.put(f"{path}/cgroup.procs", "")
+        for name, text in files.items():
+            self.put(f"{path}/{NAMES[name]}", f"{text}\n")
+        return self
+
+    def group_1(self, path: str, quota_us: int = -1, period_us: int = 100_000) -> Box:
+        """Fill the folder of a version 1 cpu cgroup."""
+        return self.group(path, quota=str(quota_us), period=str(period_us))
+
+    def write(self, folder: Path) -> Path:
+        """Make the tree; every file has the box's own date, not today's."""
+        for path, content in self.files.items():
+            place = folder / path.lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            data = content.encode() if isinstance(content, str) else content
+            place.write_bytes(data)
+            moment = self.modified_s.get(path, OLD_S)
+            os.utime(place, (moment, moment))
+        for path, target in self.links.items():
+            place = folder / path.lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(target)
+        (folder / "recorded.json").write_text(json.dumps(self.recorded))
+        return folder
+
+
+NAMES = {
+    "cpu_max": "cpu.max",
+    "cpu_stat": "cpu.stat",
+    "cpuset": "cpuset.cpus",
+    "effective": "cpuset.cpus.effective",
+    "effective_1": "cpuset.effective_cpus",
+    "quota": "cpu.cfs_quota_us",
+    "period": "cpu.cfs_period_us",
+    "type": "cgroup.type",
+    "controllers": "cgroup.controllers",
+}
+
+
+def plain_box(cpus: int = 8) -> Box:
+    """A healthy x86 box with cgroup version 2, no GPU, and nothing to complain about."""
+    box = Box(
+        recorded={
+            "now_s": NOW_S,
+            "boot_s": UP_S,
+            "pid": PID,
+            "uname": {"machine": "x86_64", "release": "6.8.0-31-generic", "node": "box"},
+            "environ": {"HOME": "/home/user"},
+            "ledger_folder": "/home/user/ledgers",
+            "adjtimex_status": 0,
+            "statvfs": {
+                "/": {
+                    "total_bytes": 10**12,
+                    "free_bytes": 4 * 10**11,
+                    "inodes": 10**8,
+                    "inodes_free": 9 * 10**7,
+                }
+            },
+        }
+    )
+    box.put(
+        "/proc/version",
+        "Linux version 6.8.0-31-generic (buildd@lcy02) (x86_64-linux-gnu-gcc-13 (Ubuntu 13.2.0)) "
+        "#31-Ubuntu SMP PREEMPT_DYNAMIC Sat Apr 20 00:40:06 UTC 2024\n",
+    )
+    flags = "fpu vme de pse tsc msr pae mce cx8 apic sep"
+    box.put(
+        "/proc/cpuinfo",
+        "".join(
+            f"processor\t: {cpu}\nmodel name\t: Intel(R) Xeon(R) Platinum 8480+\nflags\t\t: {flags}\n\n"
+            for cpu in range(cpus)
+        ),
+    )
+    box.put("/proc/meminfo", "MemTotal:       527935488 kB\nMemAvailable:   500000000 kB\n")
+    box.put("/proc/stat", f"cpu  1 2 3 4\nbtime {int(NOW_S - UP_S)}\n")
+    box.put("/proc/sys/kernel/random/boot_id", "6c4f7c0e-0f8b-4b0e-a34b-2f9f6f0f5f55\n")
+    box.put("/proc/net/tcp", "  sl  local_address rem_address   st\n")
+    box.put("/etc/os-release", 'PRETTY_NAME="Ubuntu 24.04.1 LTS"\n')
+    box.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
+    box.put("/etc/resolv.conf", "nameserver 192.0.2.53\n")
+    box.put("/var/lib/dpkg/status", "Package: base-files\n")
+    dmi = "/sys/class/dmi/id"
+    box.put(f"{dmi}/sys_vendor", "Dell Inc.\n").put(f"{dmi}/product_name", "PowerEdge XE9680\n")
+    box.put(f"{dmi}/board_name", "0H5KCC\n").put(f"{dmi}/board_serial", ".CN70163.\n")
+    box.put(f"{dmi}/product_uuid", "4c4c4544-0036-5a10-8036-b4c04f4a4e33\n")
+    box.put("/sys/block/nvme0n1/size", "7501476528\n")
+    box.put("/sys/block/nvme0n1/device/model", "SAMSUNG MZQL23T8HCLS-00A07\n")
+    box.put("/sys/block/nvme0n1/wwid", "eui.36344630\n")
+    box.put("/sys/class/net/eno1/address", "02:00:00:00:00:01\n")
+    box.put("/sys/class/net/eno1/device/modalias", "pci:v00008086d00001563\n")
+    box.put("/sys/bus/pci/devices/0000:00:00.0/vendor", "0x8086\n")
+    box.put("/sys/bus/pci/devices/0000:00:00.0/class", "0x060000\n")
+    box.cpus(cpus)
+    box.mounts(V2)
+    box.put("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids\n")
+    box.group("/sys/fs/cgroup", effective=f"0-{cpus - 1}" if cpus > 1 else "0")
+    box.process(PID, "pytest", parent=1, cgroup="0::/\n", allowed=f"0-{cpus - 1}")
+    return box
+
+
+def add_gpu(
+    box: Box, address: str, *, vendor: str, device: str, model: str = "", uuid: str = ""
+) -> Box:
+    """Put a GPU on the PCI bus, and what the NVIDIA driver says of it."""
+    root = f"/sys/bus/pci/devices/{address}"
+    box.put(f"{root}/vendor", f"{vendor}\n").put(f"{root}/device", f"{device}\n")
+    box.put(f"{root}/class", "0x030200\n" if vendor == "0x10de" else "0x038000\n")
+    box.put(f"{root}/subsystem_device", "0x16c1\n")
+    if model:
+        box.put(
+            f"/proc/driver/nvidia/gpus/{address}/information",
+            f"Model: \t\t {model}\nIRQ:   \t\t 411\nGPU UUID: \t {uuid}\nBus Type: \t PCIe\n",
+        )
+    return box
+
+
+NVIDIA_VERSION = (
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.133.20  Release Build  "
+    "(dvs-builder@U22)  Sun Mar 30 2025\nGCC version:  gcc version 13.2.0\n"
+)
+
+
+def h100_box() -> Box:
+    """Bare metal with eight H100."""
+    box = plain_box(16)
+    box.put("/proc/driver/nvidia/version", NVIDIA_VERSION)
+    for number in range(8):
+        address = f"0000:{0x18 + 0x11 * number:02x}:00.0"
+        add_gpu(
+            box,
+            address,
+            vendor="0x10de",
+            device="0x2330",
+            model="NVIDIA H100 80GB HBM3",
+            uuid=f"GPU-00000000-0000-4000-8000-00000000000{number}",
+        )
+    return box
+
+
+def cloud_vm() -> Box:
+    """A virtual machine of a cloud."""
+    box = plain_box(4)
+    dmi = "/sys/class/dmi/id"
+    box.put(f"{dmi}/sys_vendor", "Amazon EC2\n").put(f"{dmi}/product_name", "g6.xlarge\n")
+    box.drop(f"{dmi}/board_serial", f"{dmi}/product_uuid")
+    info = str(box.files["/proc/cpuinfo"]).replace("apic sep", "apic sep hypervisor")
+    box.put("/proc/cpuinfo", info)
+    box.put("/proc/driver/nvidia/version", NVIDIA_VERSION)
+    return add_gpu(
+        box,
+        "0000:31:00.0",
+        vendor="0x10de",
+        device="0x27b8",
+        model="NVIDIA L4",
+        uuid="GPU-00000000-0000-4000-8000-0000000000a4",
+    )
+
+
+def docker_box(cpu_max: str = "400000 100000") -> Box:
+    """A container of Docker with a cgroup namespace of its own, as seen from inside."""
+    box = plain_box(12)
+    box.put("/.dockerenv", "")
+    box.put("/sys/fs/cgroup/cgroup.type", "domain\n")
+    return box.group("/sys/fs/cgroup", cpu_max=cpu_max, type="domain", effective="0-11")
+
+
+def pod_box() -> Box:
+    """A pod of Kubernetes with cgroup version 2, as seen from inside."""
+    box = docker_box("800000 100000").drop("/.dockerenv")
+    box.recorded["environ"]["KUBERNETES_SERVICE_HOST"] = "10.96.0.1"
+    return box
+
+
+def arm_board() -> Box:
+    """A small Arm board: a device tree, no DMI, no PCI."""
+    box = plain_box(4).cpus(4, smt=1).drop("/sys/class/dmi", "/sys/bus/pci", "/sys/block/")
+    box.recorded["uname"] = {"machine": "aarch64", "release": "6.6.31+rpt-rpi-2712", "node": "pi"}
+    box.put(
+        "/proc/version",
+        "Linux version 6.6.31+rpt-rpi-2712 (serge@raspberrypi.com) (gcc-12) "
+        "#1 SMP PREEMPT Debian 1:6.6.31-1+rpt1 (2024-05-29)\n",
+    )
+    box.put(
+        "/proc/cpuinfo",
+        "".join(
+            f"processor\t: {n}\nCPU implementer\t: 0x41\nCPU part\t: 0xd0b\n\n" for n in range(4)
+        )
+        + "Model\t\t: Raspberry Pi 5 Model B Rev 1.0\n",
+    )
+    box.put("/proc/device-tree/model", "Raspberry Pi 5 Model B Rev 1.0\0")
+    box.put("/sys/block/mmcblk0/size", "124735488\n").put("/sys/block/mmcblk0/device/type", "SD\n")
+    return box
+
+
+def wsl_box() -> Box:
+    """Linux under Windows: no DMI, a driver without a PCI device of NVIDIA's."""
+    box = plain_box(8).drop("/sys/class/dmi")
+    box.recorded["uname"]["release"] = "5.15.153.1-microsoft-standard-WSL2"
+    box.put(
+        "/proc/version",
+        "Linux version 5.15.153.1-microsoft-standard-WSL2 (root@941d701f84f1) (gcc 11.2.0) "
+        "#1 SMP Fri Mar 29 23:14:13 UTC 2024\n",
+    )
+    return box
+
+
+def amd_box() -> Box:
+    """Bare metal with four MI300X."""
+    box = plain_box(16)
+    for number in range(4):
+        add_gpu(box, f"0000:{5 + number:02x}:00.0", vendor="0x1002", device="0x74a1")
+    return box
+
+
+# Running the suite
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of one run."""
+
+    code: int
+    out: str
+    ledger_path: Path | None
+    ledger: dict[str, Any]
+
+    def finding(self, check: str, subject: str = "box") -> dict[str, Any]:
+        return next(
+            row
+            for row in self.ledger["findings"]
+            if (row["check"], row["subject"]) == (check, subject)
+        )
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        return {
+            f"{row['check']}[{row['subject']}]": row["verdict"] for row in self.ledger["findings"]
+        }
+
+    def with_verdict(self, *wanted: str) -> list[str]:
+        return [
+            f"{row['check']}[{row['subject']}]: {row['says']}"
+            for row in self.ledger["findings"]
+            if row["verdict"] in wanted
+        ]
+
+
+class Suite:
+    """A process with everything imported that forks for each run of the suite."""
+
+    def __init__(self) -> None:
+        environ = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+        self._server = subprocess.Popen(
+            [sys.executable, str(Path(__file__))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=HERE,
+            env={**environ, "PYTHONPATH": str(HERE)},
+            text=True,
+        )
+
+    def close(self) -> None:
+        assert self._server.stdin
+        assert self._server.stdout
+        self._server.stdin.close()
+        self._server.wait(timeout=60)
+        self._server.stdout.close()
+
+    def pytest(
+        self, *words: object, env: dict[str, str | None] | None = None, out: Path, uid: int = 0
+    ) -> tuple[int, str]:
+        """Run `pytest preflight/ WORDS`; give its exit code and all that it printed.
+
+        Args:
+            words: of the command line, behind `pytest preflight/`.
+            env: variables on top of this process's; None takes one away.
+            out: file for what it prints.
+            uid: user to run as; 0 leaves it.
+
+        """
+        request = {
+            "words": [str(PREFLIGHT), *map(str, words)],
+            "env": env or {},
+            "out": str(out),
+            "uid": uid,
+        }
+        assert self._server.stdin
+        assert self._server.stdout
+        self._server.stdin.write(json.dumps(request) + "\n")
+        self._server.stdin.flush()
+        answer = self._server.stdout.readline()
+        return int(answer), out.read_text("utf-8", "replace")
+
+    def run(
+        self,
+        folder: Path,
+        *words: object,
+        root: Path | None = None,
+        profile: str | None = None,
+        host: str = "planted",
+        env: dict[str, str | None] | None = None,
+        uid: int = 0,
+    ) -> Run:
+        """Run the suite with a profile and a ledger folder below `folder`, and read its ledger."""
+        expected = folder / "expected"
+        (expected / "hosts").mkdir(parents=True, exist_ok=True)
+        if profile is not None:
+            (expected / "hosts" / f"{host}.toml").write_text(f"schema = 1\n{profile}", "utf-8")
+        elif not (expected / "hosts" / f"{host}.toml").exists():
+            (expected / "hosts" / f"{host}.toml").write_text("schema = 1\n", "utf-8")
+        ledgers = folder / "ledgers"
+        before = set(ledgers.rglob("*Z-*.json"))
+        rest = [] if root is None else ["--root", root]
+        code, out = self.pytest(
+            *("--host", host, "--expected", expected, "--ledger-dir", ledgers),
+            *rest,
+            *words,
+            env=env,
+            out=folder / "out.txt",
+            uid=uid,
+        )
+        made = sorted(set(ledgers.rglob("*Z-*.json")) - before)
+        assert len(made) <= 1, made
+        ledger = json.loads(made[0].read_text("utf-8")) if made else {}
+        assert "Traceback" not in out, out
+        return Run(code=code, out=out, ledger_path=made[0] if made else None, ledger=ledger)
+
+
+def serve() -> None:
+    """Answer one request a line: fork, run pytest in the child, give back its exit code."""
+    import tempfile
+
+    import pytest
+
+    # Standard output carries the answers, so pytest's own goes elsewhere.
+    answers = os.fdopen(os.dup(1), "w")
+    with tempfile.TemporaryDirectory() as scratch:
+        _quiet(str(Path(scratch) / "out"))
+        # warm: imports, rewritten tests and the ledger's schema stay in memory
+        pytest.main([str(PREFLIGHT), "--host", "local", "--ledger-dir", scratch])
+    for line in sys.stdin:
+        request = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            _child(request)
+        _, status = os.waitpid(pid, 0)
+        answers.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        answers.flush()
+
+
+def _quiet(path: str) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+def _child(request: dict[str, Any]) -> None:
+    import pytest
+
+    code = 99
+    try:
+        _quiet(request["out"])
+        for name, value in request["env"].items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+        time.tzset()
+        if request["uid"]:
+            os.setgroups([])
+            os.setgid(request["uid"])
+            os.setuid(request["uid"])
+        code = int(pytest.main(request["words"]))
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        with contextlib.suppress(OSError):
+            os.close(0)
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    serve()
