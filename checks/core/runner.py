@@ -126,7 +126,15 @@ class Runner:
                 judgement = unknown(Reason.BLOCKED_BY, says, remedy=remedy)
                 return make_finding(check, case, judgement, blocked_by=cause.check)
         seen = [self.observe(self.registry.probe_of(kind), case.subject) for kind in check.sees]
-        return judge_case(check, case, seen, lambda: fingerprint(self.observations.values()))
+        return judge_case(check, case, seen, self._all_parts)
+
+    def _all_parts(self) -> Mapping[str, Part]:
+        """Look at every component first: one that nobody has looked at yet has not changed."""
+        for probe in self.registry.probes.values():
+            if hasattr(probe.sees, "components"):
+                for subject in probe.targets(self.expected.profile):
+                    self.observe(probe, subject)
+        return self.fingerprint()
 
     def _blocker(self, name: str) -> Finding | None:
         for case in self.cases(self.registry.checks[name]):
@@ -265,6 +273,7 @@ def _judge(check: Check, arguments: tuple[object, ...]) -> Judgement:
     try:
         judgement = check.judge(*arguments)
         encode(judgement)
+        declared = judgement.verdict is not Verdict.FAIL or judgement.cause in check.causes
     except NotRecordedError as error:
         return unknown(
             Reason.NOT_OBSERVABLE,
@@ -274,7 +283,7 @@ def _judge(check: Check, arguments: tuple[object, ...]) -> Judgement:
     except Exception as error:  # noqa: BLE001 - a bug in one judge must not hide the others
         says = f"the judge ended with {type(error).__name__}: {error}"
         return unknown(Reason.LOST, says, remedy="report it with this ledger")
-    if judgement.verdict is Verdict.FAIL and judgement.cause not in check.causes:
+    if not declared:
         says = f"the judge named a cause that it does not declare: {judgement.cause!r}"
         return unknown(Reason.LOST, says, remedy="report it with this ledger")
     return judgement
