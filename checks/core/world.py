@@ -26,6 +26,8 @@ from checks.core.facts import Blind, Unseen
 
 LARGEST_READ_BYTES = 1_000_000
 RECORDED = "recorded.json"
+LARGEST_NUMBER = 1e300
+"""json reads NaN, Infinity and integers beyond every float; none of them is a time."""
 MOST_LINKS = 40
 """As many symbolic links as the kernel follows in one path (MAXSYMLINKS of linux/namei.h)."""
 
@@ -150,10 +152,7 @@ class World:
     def modified_s(self, path: str) -> float | Unseen:
         """When a file was last changed, in seconds since 1970."""
         if self.recorded is not None and path in self.recorded.get("modified_s", {}):
-            kept = self.recorded["modified_s"][path]
-            if isinstance(kept, int | float) and not isinstance(kept, bool):
-                return float(kept)
-            return Unseen(Blind.NOT_RECORDED, f"modified_s of {path} is no number in {RECORDED}")
+            return _as_number(self.recorded["modified_s"][path], f"modified_s of {path}")
         try:
             return self.path(path).stat().st_mtime
         except (OSError, ValueError) as error:
@@ -227,10 +226,16 @@ class World:
             return Unseen(Blind.NOT_RECORDED, f"statvfs of {path} is not in {RECORDED}")
 
     def _number(self, key: str) -> float | Unseen:
-        value = (self.recorded or {}).get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-        return Unseen(Blind.NOT_RECORDED, f"{key} is not in {RECORDED}")
+        return _as_number((self.recorded or {}).get(key), key)
+
+
+def _as_number(value: object, what: str) -> float | Unseen:
+    if value is None:
+        return Unseen(Blind.NOT_RECORDED, f"{what} is not in {RECORDED}")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not abs(value) < LARGEST_NUMBER:  # type: ignore[arg-type]
+        return Unseen(Blind.MALFORMED, f"{what} is no number in {RECORDED}")
+    return float(value)  # type: ignore[arg-type]
 
 
 def _inside(root: Path, path: str) -> Path:

@@ -46,7 +46,8 @@ def utc_text(at_s: float) -> str:
     moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(
         milliseconds=int(at_s * 1_000)
     )
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1_000:03d}Z"
+    # not strftime, whose %Y gives the year 33 two digits
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def day_of(utc: str) -> datetime.date:

@@ -643,17 +643,24 @@ def kernel_build_s(version: str) -> float | None:
     """Find the build date in /proc/version, in seconds since 1970, its zone taken as UTC.
 
     Knows the form of the kernel's own build (`Tue May  7 13:42:10 UTC 2024`, also with the year
-    last and the zone left out) and Debian's (`(2024-05-06)` at the end).
+    last and the zone left out), Alpine's (`Fri, 17 May 2024 17:54:33 +0000`) and Debian's
+    (`(2024-05-06)` at the end).
     """
     own = re.search(
-        r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) +(\d{1,2}) (\d{2}):(\d{2}):(\d{2})"
-        r"(?: [A-Z+0-9:-]{1,6})? (\d{4})",
+        r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) +([0-9]{1,2}) "
+        r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?: [A-Z+0-9:-]{1,6})? ([0-9]{4})",
         version,
     )
     if own and own[1] in _MONTHS:
         day = (int(own[6]), _MONTHS[own[1]], int(own[2]))
         return _epoch_s(day, (int(own[3]), int(own[4]), int(own[5])))
-    debian = re.search(r"\((\d{4})-(\d{2})-(\d{2})\)\s*$", version)
+    mail = re.search(
+        r", ([0-9]{1,2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2})", version
+    )
+    if mail and mail[2] in _MONTHS:
+        day = (int(mail[3]), _MONTHS[mail[2]], int(mail[1]))
+        return _epoch_s(day, (int(mail[4]), int(mail[5]), int(mail[6])))
+    debian = re.search(r"\(([0-9]{4})-([0-9]{2})-([0-9]{2})\)\s*$", version)
     if debian:
         return _epoch_s((int(debian[1]), int(debian[2]), int(debian[3])), (0, 0, 0))
     return None

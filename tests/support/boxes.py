@@ -382,15 +382,21 @@ class Suite:
         self._server.stdout.close()
 
     def pytest(
-        self, *words: object, env: dict[str, str | None] | None = None, out: Path, uid: int = 0
+        self,
+        *words: object,
+        out: Path,
+        env: dict[str, str | None] | None = None,
+        uid: int = 0,
+        clock_s: tuple[float, float] = (0.0, 0.0),
     ) -> tuple[int, str]:
         """Run `pytest preflight/ WORDS`; give its exit code and all that it printed.
 
         Args:
             words: of the command line, behind `pytest preflight/`.
-            env: variables on top of this process's; None takes one away.
             out: file for what it prints.
+            env: variables on top of this process's; None takes one away.
             uid: user to run as; 0 leaves it.
+            clock_s: how far the wall clock is off, in the run and in the children that look.
 
         """
         request = {
@@ -398,6 +404,7 @@ class Suite:
             "env": env or {},
             "out": str(out),
             "uid": uid,
+            "clock_s": clock_s,
         }
         assert self._server.stdin
         assert self._server.stdout
@@ -415,6 +422,7 @@ class Suite:
         host: str = "planted",
         env: dict[str, str | None] | None = None,
         uid: int = 0,
+        clock_s: tuple[float, float] = (0.0, 0.0),
     ) -> Run:
         """Run the suite with a profile and a ledger folder below `folder`, and read its ledger."""
         expected = folder / "expected"
@@ -433,6 +441,7 @@ class Suite:
             env=env,
             out=folder / "out.txt",
             uid=uid,
+            clock_s=clock_s,
         )
         made = sorted(set(ledgers.rglob("*Z-*.json")) - before)
         assert len(made) <= 1, made
@@ -472,6 +481,16 @@ def _quiet(path: str) -> None:
     os.close(descriptor)
 
 
+def _shift_clock(run_s: float, probes_s: float) -> None:
+    """Set the wall clock of this process and of the children that it forks, and of no other."""
+    real, main = time.time, os.getpid()
+
+    def now() -> float:
+        return real() + (run_s if os.getpid() == main else probes_s)
+
+    time.time = now
+
+
 def _child(request: dict[str, Any]) -> None:
     import pytest
 
@@ -483,6 +502,7 @@ def _child(request: dict[str, Any]) -> None:
             if value is not None:
                 os.environ[name] = value
         time.tzset()
+        _shift_clock(*request["clock_s"])
         if request["uid"]:
             os.setgroups([])
             os.setgid(request["uid"])
