@@ -1,11 +1,14 @@
 """Checks a ledger against its published JSON Schema (2020-12), with jsonschema's traps closed.
 
 Formats are patterns in the schema, since `format` is not checked by default; the parser refuses
-NaN, which would pass `minimum`; and `integer` means an integer here, where jsonschema takes 1.0.
+NaN, which would pass `minimum`; `integer` means an integer here, where jsonschema takes 1.0; and
+`$` is the end of the text, where Python's also stands in front of a last newline.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -26,8 +29,16 @@ def _is_integer(_: object, value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _pattern(
+    _: object, pattern: str, value: object, __: object
+) -> Iterator[jsonschema.ValidationError]:
+    if isinstance(value, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), value):
+        yield jsonschema.ValidationError(f"{value!r} does not match {pattern!r}")
+
+
 _Strict = validators.extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
+    {"pattern": _pattern},
     type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
 )
 
