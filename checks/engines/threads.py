@@ -9,6 +9,7 @@ whose first entry is the outer level); `--cpuset-cpus` and `--cpus` of container
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -79,8 +80,12 @@ def _flat(argv: Sequence[str]) -> list[str]:
     """Open up `sh -c "…"`: the inner line is what runs."""
     words: list[str] = []
     for word in argv:
-        inner = word.split() if " " in word.strip() else [word]
-        words += [part.strip("\"';") for part in inner]
+        try:
+            inner = shlex.split(word) if " " in word.strip() else [word]
+        except ValueError:  # a text with an apostrophe, no line for a shell
+            inner = [word]
+        # a shell in a shell has a line in its line
+        words += [part.strip("\"';") for line in inner for part in line.split() or [line]]
     return words
 
 

@@ -1,0 +1,196 @@
+"""How many threads a command line and its environment ask for, in every form in use."""
+
+import shlex
+
+import pytest
+
+from checks.engines.threads import VARIABLES, Asked, asked_for
+
+
+def read(line: str, engine: str = "llama.cpp", **env: str) -> Asked | None:
+    return asked_for(shlex.split(line), env, engine)
+
+
+@pytest.mark.parametrize(
+    ("line", "threads", "words"),
+    [
+        ("llama-server -t 4", 4, "-t 4"),
+        ("llama-server -t4", 4, "-t4"),
+        ("llama-server -t=4", 4, "-t=4"),
+        ("llama-server -t 128 -m x.gguf", 128, "-t 128"),
+        ("llama-server -t128", 128, "-t128"),
+        ("llama-server --threads 4", 4, "--threads 4"),
+        ("llama-server --threads=4", 4, "--threads=4"),
+        ("llama-server -tb 4", 4, "-tb 4"),
+        ("llama-server --threads-batch 4", 4, "--threads-batch 4"),
+        ("llama-server --threads-batch=4", 4, "--threads-batch=4"),
+        ("python -m llama_cpp.server --n_threads 4", 4, "--n_threads 4"),
+        ("python -m llama_cpp.server --n_threads=4", 4, "--n_threads=4"),
+        ("serve --n-threads 4", 4, "--n-threads 4"),
+        ("serve --num-threads 4", 4, "--num-threads 4"),
+        ("serve --nthreads 4", 4, "--nthreads 4"),
+        ("serve n_threads=4", 4, "n_threads=4"),
+        ("serve num_threads=4", 4, "num_threads=4"),
+        ("serve num_thread=4", 4, "num_thread=4"),
+        ("serve threads=4", 4, "threads=4"),
+        ("llama-server -t +4", 4, "-t +4"),
+        ("llama-server -t 1", 1, "-t 1"),
+        ("llama-server -t 999999999", 999_999_999, "-t 999999999"),
+        ("-t 4", 4, "-t 4"),
+    ],
+)
+def test_an_option_says_the_number(line, threads, words):
+    assert read(line) == Asked(threads, words)
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_each_variable_says_the_number(name):
+    said = Asked(4, f"{name}=4")
+    assert asked_for(["serve"], {name: "4"}) == said
+    assert read(f"{name}=4 serve --port 80") == said
+    assert read(f"env {name}=4 serve") == said
+    assert read(f"docker run -e {name}=4 image serve") == said
+    assert read(f"docker run -e{name}=4 image serve") == said
+    assert read(f"podman run --env={name}=4 image serve") == said
+    assert read(f"podman run --env {name}=4 image serve") == said
+    assert read(f'sh -c "export {name}=4; serve"') == said
+
+
+def test_variables_that_are_none_of_ours_say_nothing():
+    for name in ("THREADS", "OMP_NUM_THREADS_2", "XOMP_NUM_THREADS", "omp_num_threads", "OMP"):
+        assert asked_for(["serve"], {name: "4"}) is None
+        assert read(f"env {name}=4 serve") is None
+    assert read("serve OMP_NUM_THREADS") is None
+
+
+@pytest.mark.parametrize(("first", "second"), list(zip(VARIABLES, VARIABLES[1:], strict=False)))
+def test_of_two_variables_the_earlier_in_the_list_wins(first, second):
+    assert asked_for([], {second: "8", first: "2"}) == Asked(2, f"{first}=2")
+    assert asked_for([], {first: "8", second: "2"}) == Asked(8, f"{first}=8")
+
+
+def test_a_variable_on_the_command_line_wins_over_the_environment():
+    assert read("OMP_NUM_THREADS=2 serve", OMP_NUM_THREADS="8").threads == 2
+
+
+def test_an_option_wins_over_any_variable():
+    assert read("llama-server -t 2", OMP_NUM_THREADS="8").threads == 2
+    assert read("OMP_NUM_THREADS=8 llama-server -t 2").threads == 2
+    assert read("llama-server -t 8", OMP_NUM_THREADS="2").threads == 8
+
+
+def test_of_several_options_the_largest_counts():
+    assert read("llama-server -t 4 -tb 8") == Asked(8, "-tb 8")
+    assert read("llama-server -t 8 -tb 4") == Asked(8, "-t 8")
+    assert read("llama-server -t 8 -tb -1") == Asked(8, "-t 8")
+
+
+@pytest.mark.parametrize("line", ["sh -c 'llama-server -t 4'", 'bash -lc "cd /; exec serve -t 4;"'])
+def test_the_line_inside_a_shell_is_what_runs(line):
+    assert read(line) == Asked(4, "-t 4")
+
+
+def test_a_list_of_words_may_hold_a_whole_line_too():
+    assert asked_for(["sh", "-c", "OMP_NUM_THREADS='4' serve"], {}).threads == 4
+    assert asked_for(["llama-server", "-t", " 4 "], {}) == Asked(4, "-t 4")
+
+
+def test_a_shell_in_a_shell_is_opened_up():
+    assert read("""ssh box 'sh -c "serve -t 4"'""") == Asked(4, "-t 4")
+    assert read("""sh -c 'OMP_NUM_THREADS="4" serve'""") == Asked(4, "OMP_NUM_THREADS=4")
+    assert asked_for(["sh", "-c", "serve -p it's -t 4"], {}) == Asked(4, "-t 4")
+
+
+@pytest.mark.parametrize("text", ["$(nproc)", "`nproc`", "${nproc}", "$nproc", "$(NPROC)"])
+@pytest.mark.parametrize("option", ["-t ", "--threads ", "--threads=", "-t="])
+def test_nproc_is_as_many_as_the_affinity_allows(option, text):
+    said = asked_for(f"llama-server {option}{text}".split(), {})
+    assert said == Asked(None, f"{option}{text}", follows_affinity=True)
+    assert asked_for([], {"OMP_NUM_THREADS": text}).follows_affinity
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "-8", "+0", "00"])
+def test_zero_and_negative_numbers_mean_the_engine_s_default(text):
+    assert read(f"llama-server -t {text}") is None
+    assert read(f"llama-server --threads={text}") is None
+    assert read("llama-server", OMP_NUM_THREADS=text) is None
+    # and the command line is what counts: no variable steps in for it
+    assert read(f"llama-server -t {text}", OMP_NUM_THREADS="4") is None
+
+
+@pytest.mark.parametrize(("text", "threads"), [("4,2", 4), ("2,4", 2), ("4,2,1", 4), ("4,", 4)])
+def test_of_a_list_the_outermost_level_counts(text, threads):
+    said = asked_for([], {"OMP_NUM_THREADS": text})
+    assert said == Asked(threads, f"OMP_NUM_THREADS={text}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "4x", "x4", "4.0", "4e0", "0x4", ",4", "1234567890", "9" * 5_000, "４", "$((2*4))"],
+)
+def test_what_is_no_number_is_said_and_not_guessed(text):
+    words = f"OMP_NUM_THREADS={text}"
+    assert asked_for([], {"OMP_NUM_THREADS": text}) == Asked(None, words)
+    assert asked_for(["serve", f"--threads={text}"], {}) == Asked(None, f"--threads={text}")
+
+
+def test_one_number_that_cannot_be_read_outweighs_those_that_can():
+    for line in ("llama-server -t 4 -tb $X", "llama-server -tb $X -t 4"):
+        assert read(line) == Asked(None, "-tb $X")
+    assert read("llama-server -t $X -tb $Y") == Asked(None, "-t $X")
+
+
+@pytest.mark.parametrize(
+    "engine", ["vllm", "VLLM 0.11", "sglang", "tgi", "text-generation-inference", "tensorrt-llm",
+               "triton"]
+)  # fmt: skip
+def test_a_short_t_is_no_number_of_threads_elsewhere(engine):
+    for line in ("serve -t 4", "serve -t4", "serve -t=4", "serve -tb 4"):
+        assert read(line, engine) is None
+    assert read("serve --threads 4", engine).threads == 4
+    assert read("serve n_threads=4", engine).threads == 4
+    assert read("serve -t 4", engine, OMP_NUM_THREADS="2").threads == 2
+
+
+@pytest.mark.parametrize("engine", ["", "llama.cpp", "ollama", "ik_llama"])
+def test_a_short_t_is_a_number_of_threads_here(engine):
+    assert read("serve -t 4", engine).threads == 4
+    assert read("serve -t4", engine).threads == 4
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "llama-server",
+        "llama-server -m model-t4.gguf",
+        "llama-server -t",
+        "llama-server --threads",
+        "serve --threadsx 4",
+        "serve --xthreads=4",
+        "serve -T 4",
+        "serve -temp 4",
+        "serve -tx4",
+        "serve -t4x",
+        "serve x-t4",
+        "serve threads",
+        "serve athreads=4",
+        "docker run --cpus 4 --cpuset-cpus 0-3 image",
+    ],
+)
+def test_a_line_that_does_not_say_says_nothing(line):
+    assert read(line) is None
+    assert read(line, OMP_NUM_THREADS="3") == Asked(3, "OMP_NUM_THREADS=3")
+
+
+def test_an_option_is_read_wherever_it_stands():
+    words = ["a", "b", "c"]
+    for position in range(4):
+        line = [*words[:position], "--threads", "4", *words[position:]]
+        assert asked_for(line, {}) == Asked(4, "--threads 4")
+
+
+def test_what_was_read_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        Asked(4, "-t 4").threads = 5
+    assert Asked(4, "-t 4") == Asked(4, "-t 4", follows_affinity=False)
