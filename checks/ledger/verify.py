@@ -82,13 +82,9 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
     pruned = _pruned(folder, report)
     tip = _tip(folder, report, by_digest, altered)
     if tip is not None:
+        before = len(report.wrong)
         seen = _walk(report, tip, by_digest, pruned, altered)
-        for digest, ledger in by_digest.items():
-            if digest not in seen and ledger.run["kind"] == "run":
-                report.wrong.append(
-                    f"{ledger.file}: out of order: no newer ledger follows it and head.json does "
-                    "not name it"
-                )
+        _loose(report, by_digest, seen, torn=len(report.wrong) > before)
         report.good.append(f"{len(seen)} ledgers in a row, newest {Path(tip.file).name}")
     _compare_expected(report, expect, set(by_digest), str(folder.path))
     if not expect:
@@ -140,7 +136,10 @@ def _walk(
             return seen
         digest = str(previous["digest"])
         if digest in by_digest:
-            ledger = by_digest[digest]
+            follower, ledger = ledger, by_digest[digest]
+            if Path(ledger.file).name != previous["file"]:
+                name = Path(follower.file).name
+                report.wrong.append(f"{ledger.file}: renamed: {name} calls it {previous['file']}")
             continue
         where = Path(ledger.file).parent / str(previous["file"])
         if digest in pruned:
@@ -150,6 +149,23 @@ def _walk(
         else:
             report.wrong.append(f"{where}: missing: {Path(ledger.file).name} follows it")
         return seen
+
+
+def _loose(report: Report, by_digest: dict[str, Ledger], seen: set[str], *, torn: bool) -> None:
+    """Name the ledgers that the row does not lead to; behind a gap, its older part is none of them."""
+    rest = {d: x for d, x in by_digest.items() if d not in seen and x.run["kind"] == "run"}
+    followed = {str(x.row["previous"]["digest"]) for x in rest.values() if x.row["previous"]}
+    tips = [ledger for digest, ledger in rest.items() if digest not in followed]
+    if torn and len(tips) == 1:
+        report.notes.append(
+            f"{len(rest)} older ledgers, the newest of them {Path(tips[0].file).name}, follow one "
+            "another and are cut off by what is wrong"
+        )
+        return
+    report.wrong += [
+        f"{ledger.file}: out of order: no newer ledger follows it and head.json does not name it"
+        for ledger in tips
+    ]
 
 
 def _pruned(folder: HostFolder, report: Report) -> dict[str, str]:

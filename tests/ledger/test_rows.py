@@ -1,0 +1,413 @@
+"""A host's row of ledgers: heads, names, what verify sees, and what prune leaves behind."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from checks.cli import main
+from checks.core.errors import LedgerError, StoreError
+from checks.core.registry import load_areas
+from checks.ledger.canonical import ledger_digest, pretty
+from checks.ledger.prune import prune
+from checks.ledger.schema import read_ledger
+from checks.ledger.store import HEAD, HostFolder, ledger_name, write_whole
+from checks.ledger.verify import CANNOT_SEE, PRUNED, verify_file, verify_row
+from tests.support.runs import begin_here, ledger_here, run_here
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """Make a row of five ledgers, once."""
+    folder = tmp_path_factory.mktemp("row")
+    for number in range(5):
+        run_here(folder, label=f"n{number}")
+    return folder / "local"
+
+
+@pytest.fixture
+def row(original, tmp_path):
+    """Give a copy of the row that may be damaged: its folder, and its files, oldest first."""
+    copy = tmp_path / "local"
+    shutil.copytree(original, copy, copy_function=shutil.copy2)
+    folder = HostFolder(tmp_path, "local")
+    files = sorted(folder.ledgers(), key=lambda path: read_ledger(path).run["label"])
+    return folder, files
+
+
+def wrong(folder, **more):
+    return verify_row(folder, **more).wrong
+
+
+def altered(path, **changes):
+    """Change a ledger and make its own digest fit."""
+    content = json.loads(path.read_text("utf-8"))
+    content["run"].update(changes)
+    content["digest"] = ledger_digest(content)
+    path.write_bytes(pretty(content))
+
+
+def test_a_whole_row_verifies_and_says_what_cannot_be_seen(row):
+    folder, files = row
+    report = verify_row(folder)
+    assert report.wrong == []
+    assert f"5 ledgers in a row, newest {files[-1].name}" in report.good
+    assert CANNOT_SEE in report.notes
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_the_file_that_was_altered_is_named_and_no_other(row, number):
+    folder, files = row
+    text = files[number].read_text("utf-8")
+    files[number].write_text(text.replace('"interrupted_by": ""', '"interrupted_by": "x"'))
+    found = wrong(folder)
+    assert f"{files[number]}: altered" in found[0]
+    others = [path for path in files if path != files[number]]
+    assert not [line for line in found for path in others if line.startswith(f"{path}:")], found
+    assert len(found) <= 2, found
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_file_that_was_altered_with_its_digest_made_to_fit_is_found(row, number):
+    folder, files = row
+    altered(files[number], interrupted_by="x")
+    found = wrong(folder)
+    assert found
+    assert files[number].name in "\n".join(found)
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_the_file_that_is_missing_is_named(row, number):
+    folder, files = row
+    files[number].unlink()
+    found = wrong(folder)
+    assert found[0].startswith(f"{files[number]}: missing")
+    assert len(found) == 1, found
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_the_file_that_is_torn_is_named(row, number):
+    folder, files = row
+    files[number].write_bytes(files[number].read_bytes()[:-100])
+    assert wrong(folder)[0].startswith(f"{files[number]}: is not JSON")
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_file_that_was_renamed_is_named(row, number):
+    folder, files = row
+    new = files[number].with_name(files[number].name.replace("-pass", "-fine"))
+    files[number].rename(new)
+    (found,) = wrong(folder)
+    assert found.startswith(f"{new}: renamed: ")
+    assert files[number].name in found
+
+
+def test_a_file_of_another_host_is_named(row, made):
+    folder, _files = row
+    foreign = folder.path / "20200101T000000Z-h100-1-0gpu-cpu-pass.json"
+    content = {**made.row, "run": {**made.row["run"], "kind": "run"}}
+    content["digest"] = ledger_digest(content)
+    foreign.write_bytes(pretty(content))
+    found = wrong(folder)
+    assert f"{foreign}: is a ledger of 'h100-1'" in found
+
+
+def test_a_file_that_stands_outside_of_the_row_is_named(row, tmp_path):
+    folder, _files = row
+    other = ledger_here(tmp_path / "other")
+    planted = folder.path / Path(other.file).name.replace("-local", "-local-planted")
+    shutil.copy(other.file, planted)
+    (found,) = wrong(folder)
+    assert found.startswith(f"{planted}: out of order")
+
+
+def test_the_same_ledger_twice_is_named(row):
+    folder, files = row
+    twin = files[2].with_name(files[2].name.replace(".json", "-copy.json"))
+    shutil.copy(files[2], twin)
+    assert any("the same ledger as" in line for line in wrong(folder))
+
+
+def test_an_older_head_put_back_leaves_the_newer_ledger_out_of_the_row(row, original, tmp_path):
+    folder, _files = row
+    later = ledger_here(tmp_path)
+    shutil.copy(original / HEAD, folder.path / HEAD)
+    (found,) = wrong(folder)
+    assert found.startswith(f"{later.file}: out of order")
+
+
+@pytest.mark.parametrize("damage", ["missing", "torn", "foreign"])
+def test_a_head_that_is_not_whole_is_named(row, damage):
+    folder, _ = row
+    head = folder.path / HEAD
+    if damage == "missing":
+        head.unlink()
+    else:
+        head.write_text("{" if damage == "torn" else '{"schema": "preflight-head/1"}')
+    assert str(head) in wrong(folder)[0]
+
+
+def test_the_bytes_of_the_newest_ledger_are_those_that_the_head_names(row):
+    folder, files = row
+    files[-1].write_bytes(files[-1].read_bytes() + b"\n")
+    (found,) = wrong(folder)
+    assert "its bytes are not those that head.json names" in found
+
+
+def test_an_empty_folder_is_no_row(tmp_path):
+    (tmp_path / "local").mkdir()
+    assert "there is no ledger" in wrong(HostFolder(tmp_path, "local"))[0]
+
+
+def test_a_consistently_rewritten_row_is_only_seen_with_a_digest_kept_elsewhere(row):
+    folder, files = row
+    kept = read_ledger(files[-1]).row["digest"]
+    # the whole end of the row, head included, is made anew
+    altered(files[-1], interrupted_by="rewritten")
+    content = json.loads(files[-1].read_text("utf-8"))
+    HostFolder(folder.path.parent, "local").set_head(content, files[-1].name, pretty(content))
+    assert wrong(folder) == [], "nothing in the folder can show it, and the notes say so"
+    (found,) = wrong(folder, expect=kept)
+    assert kept in found
+    assert wrong(folder, expect=content["digest"]) == []
+    assert wrong(folder, expect=content["digest"].removeprefix("sha256:")) == []
+
+
+def test_expect_works_on_one_file_too(row):
+    _, files = row
+    digest = read_ledger(files[0]).row["digest"]
+    assert verify_file(files[0], digest).wrong == []
+    assert verify_file(files[0], "sha256:" + "0" * 64).wrong
+    assert CANNOT_SEE not in verify_file(files[0], digest).notes
+
+
+def test_the_exit_code_of_verify_is_the_answer(row, capsys):
+    folder, files = row
+    ledgers = str(folder.path.parent)
+    assert main(["verify", "local", "--ledger-dir", ledgers]) == 0
+    assert main(["verify", str(files[1])]) == 0
+    files[1].unlink()
+    assert main(["verify", "local", "--ledger-dir", ledgers]) == 1
+    assert f"WRONG  {files[1]}: missing" in capsys.readouterr().out
+    assert main(["verify", str(files[1])]) == 1
+    assert main(["verify", "no-such-host", "--ledger-dir", ledgers]) == 2
+
+
+# prune
+
+
+def test_prune_keeps_the_newest_and_leaves_a_trace_that_verify_accepts(row):
+    folder, files = row
+    assert prune(folder, 2) == [path.name for path in files[:3]]
+    assert folder.ledgers() == sorted(files[3:])
+    report = verify_row(folder)
+    assert report.wrong == []
+    assert any("pruned" in note and files[2].name in note for note in report.notes)
+    trace = [json.loads(line) for line in (folder.path / PRUNED).read_text().splitlines()]
+    assert [line["file"] for line in trace] == [path.name for path in files[:3]]
+
+
+def test_the_same_deletion_without_the_trace_is_not_accepted(row):
+    folder, files = row
+    prune(folder, 2)
+    (folder.path / PRUNED).unlink()
+    assert wrong(folder)[0].startswith(f"{files[2]}: missing")
+
+
+def test_a_row_may_be_pruned_again_and_go_on(row, tmp_path):
+    folder, _files = row
+    prune(folder, 3)
+    later = ledger_here(tmp_path)
+    prune(folder, 1)
+    assert folder.ledgers() == [Path(later.file)]
+    assert wrong(folder) == []
+    assert prune(folder, 1) == []
+
+
+def test_a_damaged_row_is_not_pruned(row):
+    folder, files = row
+    files[1].unlink()
+    with pytest.raises(LedgerError, match="mend that before pruning"):
+        prune(folder, 1)
+    assert len(folder.ledgers()) == 4
+    assert not (folder.path / PRUNED).exists()
+
+
+def test_a_trace_that_was_damaged_is_named(row):
+    folder, _ = row
+    prune(folder, 2)
+    with (folder.path / PRUNED).open("a") as file:
+        file.write("{torn\n")
+    assert any(f"{folder.path / PRUNED}:4" in line for line in wrong(folder))
+
+
+def test_prune_on_the_command_line(row, capsys):
+    folder, files = row
+    ledgers = str(folder.path.parent)
+    assert main(["prune", "local", "--keep", "4", "--ledger-dir", ledgers]) == 0
+    assert f"removed {files[0].name}" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as caught:
+        main(["prune", "local", "--keep", "0", "--ledger-dir", ledgers])
+    assert caught.value.code == 2
+    assert main(["prune", "nobody", "--keep", "1", "--ledger-dir", ledgers]) == 2
+
+
+# the head
+
+
+def test_the_head_names_the_newest_ledger_and_what_a_hurried_reader_needs(row):
+    folder, files = row
+    head = folder.head()
+    newest = folder.newest()
+    assert head.file == files[-1].name
+    assert newest.sha256 == head.sha256
+    assert head.verdict == newest.run["verdict"]
+    assert head.exit_code == newest.run["exit_code"]
+    assert head.previous == newest.row["previous"]
+    assert set(head.fingerprint) == set(newest.row["fingerprint"])
+
+
+def test_each_ledger_follows_the_one_before(row):
+    _, files = row
+    rows = [read_ledger(path).row for path in files]
+    assert rows[0]["previous"] is None
+    for before, after, path in zip(rows, rows[1:], files, strict=False):
+        assert after["previous"] == {"file": path.name, "digest": before["digest"]}
+
+
+def test_the_high_water_mark_never_goes_back_with_the_clock(row):
+    folder, files = row
+    mark = folder.head().newest_s
+    content = json.loads(files[-1].read_text("utf-8"))
+    content["time"]["started_s"] = 1_000_000.0
+    folder.set_head(content, files[-1].name, pretty(content))
+    assert folder.head().newest_s == mark
+    content["time"]["started_s"] = mark + 1_000
+    folder.set_head(content, files[-1].name, pretty(content))
+    assert folder.head().newest_s >= mark + 1_000
+
+
+def test_a_replay_or_a_rehearsal_never_becomes_head(row, tmp_path):
+    folder, files = row
+    before = (folder.path / HEAD).read_bytes()
+    session = run_here(tmp_path, replay=str(files[0]))
+    assert session.path.parent == folder.path / "replays"
+    assert session.ledger["previous"] is None
+    assert (folder.path / HEAD).read_bytes() == before
+    assert wrong(folder) == []
+
+
+def test_a_run_after_a_damaged_head_says_so_and_goes_on(row, tmp_path):
+    folder, _files = row
+    (folder.path / HEAD).write_text("{")
+    session = run_here(tmp_path)
+    assert any("the head was damaged" in text for text in session.ledger["notices"])
+    assert folder.head().file == session.path.name
+
+
+def test_a_head_from_the_future_is_what_the_clock_is_held_against(row, tmp_path):
+    folder, files = row
+    content = json.loads(files[-1].read_text("utf-8"))
+    content["time"]["started_s"] += 1_000_000
+    folder.set_head(content, files[-1].name, files[-1].read_bytes())
+    session = run_here(tmp_path)
+    found = {row["check"]: row for row in session.ledger["findings"]}
+    assert found["machine.clock.past"]["verdict"] == "fail"
+
+
+# names
+
+BASE = {
+    "host": "h100-1",
+    "run": {
+        "started_utc": "2026-12-02T06:45:00.123Z",
+        "label": "",
+        "ticket": "",
+        "verdict": "pass",
+    },
+    "fingerprint": {},
+}
+
+
+def name(kinds=(), **run):
+    parts = {f"gpu[{n}]": {"kind_text": text} for n, text in enumerate(kinds)}
+    return ledger_name({**BASE, "fingerprint": parts, "run": {**BASE["run"], **run}})
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        (name(), "20261202T064500Z-h100-1-0gpu-cpu-pass.json"),
+        (name(label="after swap"), "20261202T064500Z-h100-1-after-swap-0gpu-cpu-pass.json"),
+        (
+            name(label="l", ticket="INFRA/12 #3", verdict="fail"),
+            "20261202T064500Z-h100-1-l-INFRA-12-3-0gpu-cpu-fail.json",
+        ),
+        (name(ticket="../../etc/passwd"), "20261202T064500Z-h100-1-etc-passwd-0gpu-cpu-pass.json"),
+        (name(ticket="…é✓"), "20261202T064500Z-h100-1-x-0gpu-cpu-pass.json"),
+        (
+            name(["0x10de 0x2330 0x16c1 NVIDIA H100 80GB HBM3"] * 8),
+            "20261202T064500Z-h100-1-8gpu-h100-80gb-hbm3-pass.json",
+        ),
+        (name(["0x1002 0x74a1 0x74a1"] * 4), "20261202T064500Z-h100-1-4gpu-1002-74a1-pass.json"),
+        (name([""]), "20261202T064500Z-h100-1-1gpu-gpu-pass.json"),
+        (
+            name(["0x10de NVIDIA RTX 6000 Ada Generation / Max-Q"]),
+            "20261202T064500Z-h100-1-1gpu-rtx-6000-ada-generation-max-q-pass.json",
+        ),
+    ],
+)
+def test_the_name_of_a_ledger_tells_when_where_what_and_how_it_ended(made, wanted):
+    assert made == wanted
+
+
+def test_a_name_fits_on_every_file_system():
+    long = name(["0x10de NVIDIA " + "x" * 300], label="l" * 300, ticket="t\0\n" * 300)
+    assert len(long) <= 255
+    assert all(letter.isalnum() or letter in "-._" for letter in long)
+
+
+def test_two_ledgers_of_one_second_do_not_overwrite_each_other(tmp_path, monkeypatch):
+    import checks.session
+
+    monkeypatch.setattr(checks.session.time, "time", lambda: 1_900_000_000.25)
+    sessions = [run_here(tmp_path) for _ in range(3)]
+    names = {session.path.name for session in sessions}
+    assert len(names) == 3
+    assert all(name.startswith("20300317T174640Z-local-") for name in names)
+    assert wrong(HostFolder(tmp_path, "local")) == []
+
+
+# writing
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "x.json"
+    write_whole(path, b"first")
+
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError, match="No space"):
+        write_whole(path, b"second")
+    assert path.read_bytes() == b"first"
+    assert os.listdir(tmp_path) == ["x.json"]  # noqa: PTH208
+
+
+def test_a_second_run_of_one_host_waits_and_then_says_who_holds_it(tmp_path):
+    session = begin_here(tmp_path)
+    told = []
+    with pytest.raises(StoreError, match="another run of local is still under way") as caught:
+        HostFolder(tmp_path, "local").lock(wait_s=0.25, waiting=told.append)
+    assert f"pid {os.getpid()}" in str(caught.value)
+    assert "waiting for it" in told[0]
+    session.abandon()
+    folder = HostFolder(tmp_path, "local")
+    folder.lock()
+    ((path, what),) = folder.recover(load_areas())
+    folder.unlock()
+    assert "interrupted" in path.name
+    assert "probes that were open: none" in what
