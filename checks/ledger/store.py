@@ -9,6 +9,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -313,10 +314,10 @@ class HostFolder:
         raw = path.read_bytes()
         remains = read_journal(raw, path.name)
         run_id = path.name.removeprefix(PREFIX).removesuffix(SUFFIX)
-        finished = self._written(remains)
+        modified_s = path.stat().st_mtime
+        finished = self._written(remains, run_id, modified_s)
         if finished is not None:
             return self._adopt(path, finished)
-        modified_s = path.stat().st_mtime
         ledger = rebuild(registry, remains, host=self.host, run_id=run_id, modified_s=modified_s)
         kind = ledger["run"]["kind"]
         if kind == "run":
@@ -339,22 +340,26 @@ class HostFolder:
             ledger["digest"] = ledger_digest(ledger)
         return ledger
 
-    def _written(self, remains: Remains) -> Ledger | None:
-        """Find the finished ledger of a run that died between the rename and its last step."""
-        if remains.begin is None:
-            return None
-        try:
-            run_id, stamp = remains.begin["run"]["id"], _stamp(remains.begin["run"]["started_utc"])
-        except (KeyError, TypeError):
-            return None
+    def _written(self, remains: Remains, run_id: str, modified_s: float) -> Ledger | None:
+        """Find the finished ledger of a run, or of a recovery, that died before its last step."""
+        # what `rebuild` makes of a journal whose first line is lost is named after the file
+        ids, stamps = {run_id}, {_stamp(utc_text(modified_s))}
+        if remains.begin is not None:
+            with suppress(KeyError, TypeError):
+                run = remains.begin["run"]
+                ids.add(str(run["id"]))
+                stamps.add(_stamp(run["started_utc"]))
         folders = [self.path, self.path / "replays", self.path / "rehearsals"]
-        for path in (p for f in folders if f.is_dir() for p in sorted(f.glob(f"{stamp}-*.json"))):
-            try:
-                ledger = read_ledger(path)
-            except LedgerError:
-                continue
-            if ledger.run["id"] == run_id:
-                return ledger
+        for folder in filter(Path.is_dir, folders):
+            for path in sorted(folder.iterdir()):
+                if path.suffix != ".json" or path.name.partition("-")[0] not in stamps:
+                    continue
+                try:
+                    ledger = read_ledger(path)
+                except LedgerError:
+                    continue
+                if ledger.run["id"] in ids:
+                    return ledger
         return None
 
     def _adopt(self, journal: Path, ledger: Ledger) -> tuple[Path, str]:
@@ -393,8 +398,14 @@ def _safe(text: str) -> str:
 
 def _free_name(folder: Path, name: str, run_id: str) -> Path:
     """Give the path, with the run's id where a ledger of that name exists already."""
-    path = folder / name
-    return path.with_name(f"{path.stem}-{run_id[:8]}.json") if path.exists() else path
+    path = first = folder / name
+    number = 0
+    while path.exists():
+        number += 1
+        path = first.with_name(
+            f"{first.stem}-{run_id[:8]}{f'-{number}' if number > 1 else ''}.json"
+        )
+    return path
 
 
 def write_whole(path: Path, data: bytes) -> None:
