@@ -5,45 +5,75 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from checks.core.codec import Json
+from checks.core.codec import MARK, Json
+from checks.core.facts import BOX, Blind
+from checks.core.load import LOCAL_HOST
+from checks.core.place import THIS
+from checks.core.verdict import Reason
 from checks.ledger.canonical import ledger_digest
 from checks.ledger.document import Ledger, Row
 
 HIDDEN = "[anonymous]"
 
-_KEYS = {
+_PERSONAL = {"description", "file", "label", "resolver", "ticket"}
+"""Keys whose text goes whole."""
+_IDENTIFYING = {
+    "address",
     "board_serial",
     "boot_id",
-    "description",
     "dimm_serials",
-    "file",
     "host_name",
     "identity_text",
-    "label",
     "machine_id",
     "product_uuid",
-    "resolver",
     "serial",
     "serials",
-    "ticket",
     "uuid",
-    "address",
 }
-"""Keys whose text goes whole."""
+"""Keys whose text goes whole, and wherever else a part of it stands."""
+_OURS = {
+    "area",
+    "basis",
+    "blocked_by",
+    "cause",
+    "check",
+    "counts",
+    "digest",
+    "end",
+    "id",
+    "kind",
+    "probe",
+    "schema",
+    "scope",
+    "sha256",
+    "type",
+    "unseen",
+    "verdict",
+    "versions",
+}
+"""Keys whose content is made of our own words and digests, and of nothing of the box."""
+_REASONS = {reason.value for reason in (*Reason, *Blind)}
+_VOCABULARY = re.compile(r"[a-z_]+(\[.*\])?|[A-Z_]+", re.DOTALL)
+"""Keys that we, the kernel or an engine have named: fields, slots, environment variables."""
+SHORTEST_NAME = 3
+"""A host that is called `a1` would take half of the words with it."""
 
 _PATTERNS = (
     # user folders: the name goes, the rest tells what was looked at
-    (re.compile(r"(/(?:home|Users|users|nethome|export/home|u)/)[^/\s:\"']+"), rf"\1{HIDDEN}"),
+    (re.compile(r"(/(?:home|Users|users|nethome|u)/)[^/\s:\"'()\[\],;]+"), rf"\1{HIDDEN}"),
     (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), HIDDEN),
-    (re.compile(r"\b(?:[0-9a-fA-F]{2}[:-]){5,7}[0-9a-fA-F]{2}\b"), HIDDEN),
-    (re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]*\d)"), HIDDEN),
+    # hardware addresses have 6 pairs, of InfiniBand 8 or 20
+    (re.compile(r"\b(?:[0-9a-fA-F]{2}[:-]){5,19}[0-9a-fA-F]{2}\b"), HIDDEN),
+    # IPv6, whole or shortened; not `0::/user.slice`, a cgroup
     (
         re.compile(
-            r"(?<![\w:.])(?:(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}"
-            r"|(?:[0-9A-Fa-f]{1,4}:){0,6}(?:[0-9A-Fa-f]{1,4})?::[0-9A-Fa-f:.]{0,40})(?![\w:])"
+            r"(?<![\w:.])(?!0::/(?!\d))(?:(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}"
+            r"|(?:[0-9A-Fa-f]{1,4}:){6}(?:\d{1,3}\.){3}\d{1,3}"
+            r"|(?:[0-9A-Fa-f]{1,4}:){0,6}(?:[0-9A-Fa-f]{1,4})?::[0-9A-Fa-f:.]{0,40})(?!\w)"
         ),
         HIDDEN,
     ),
+    (re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?!\.?\d)"), HIDDEN),
     (re.compile(r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}\b"), HIDDEN),
 )
 
@@ -56,8 +86,8 @@ def anonymous(ledger: Ledger, names: Iterable[str] = ()) -> Row:
         names: further words that must go, such as the login name.
 
     """
-    words = {ledger.row["host"], *names, *_host_names(ledger)}
-    known = sorted((word for word in words if len(word) > 1), key=len, reverse=True)
+    words = {str(ledger.row["host"]), *names, *_names_of(ledger.row)} - {LOCAL_HOST, BOX, THIS}
+    known = sorted((word for word in words if len(word) >= SHORTEST_NAME), key=len, reverse=True)
     pattern = None
     if known:
         body = "|".join(re.escape(word) for word in known)
@@ -78,30 +108,39 @@ def anonymous(ledger: Ledger, names: Iterable[str] = ()) -> Row:
     return copy
 
 
-def _host_names(ledger: Ledger) -> set[str]:
-    """Find what the box calls itself, with and without its domain."""
-    names = set()
-    for row in ledger.row["observations"]:
-        name = row.get("data", {}).get("host_name")
-        if isinstance(name, str):
-            names |= {name, name.partition(".")[0]}
-    return names - {"", "localhost"}
+def _names_of(value: Json, key: str = "") -> set[str]:
+    """Find what identifies the box, wherever a ledger says it; a host also without its domain."""
+    if isinstance(value, str):
+        if key not in _IDENTIFYING:
+            return set()
+        first = {value.partition(".")[0]} if key == "host_name" else set(value.split())
+        return {value, *first} - {"", "localhost", "none"}
+    if isinstance(value, list):
+        return {name for item in value for name in _names_of(item, key)}
+    if isinstance(value, dict) and MARK not in value:
+        return {name for inner, item in value.items() for name in _names_of(item, inner)}
+    return set()
 
 
 def _clean(value: Json, names: re.Pattern[str] | None, key: str) -> Json:
+    if key in _OURS or (key == "reason" and value in _REASONS):  # a waiver's is free text
+        return value
     if isinstance(value, str):
-        if key in _KEYS:
+        if key in _PERSONAL | _IDENTIFYING:
             return HIDDEN if value else value
-        if key in ("digest", "sha256", "source_sha256", "kind", "started_utc", "ended_utc"):
-            return value
         for pattern, replacement in _PATTERNS:
             value = pattern.sub(replacement, value)
         return names.sub(HIDDEN, value) if names else value
     if isinstance(value, list):
         return [_clean(item, names, key) for item in value]
     if isinstance(value, dict):
-        return {
-            (names.sub(HIDDEN, name) if names else name): _clean(item, names, name)
-            for name, item in value.items()
-        }
+        return {_clean_key(name, names): _clean(item, names, name) for name, item in value.items()}
     return value
+
+
+def _clean_key(name: str, names: re.Pattern[str] | None) -> str:
+    if _VOCABULARY.fullmatch(name):
+        return name
+    for pattern, replacement in _PATTERNS:
+        name = pattern.sub(replacement, name)
+    return names.sub(HIDDEN, name) if names else name

@@ -1,0 +1,248 @@
+"""The copy for strangers: nothing in it tells which box it was, and it is still a ledger."""
+
+import copy
+import dataclasses
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from checks.cli import main
+from checks.ledger.anonymous import anonymous
+from checks.ledger.canonical import ledger_digest, pretty
+from checks.ledger.schema import parse_ledger, problems, read_ledger
+from checks.ledger.verify import verify_file
+from tests.support.runs import ledger_here, run_here
+
+HEX = "0123456789abcdef"
+HOSTS = st.from_regex(r"[a-z]{2,5}[0-9]{2,4}(-[a-z]{2,6}[0-9]{1,2})?", fullmatch=True)
+IPV4 = st.ip_addresses(v=4).map(str)
+IPV6 = st.ip_addresses(v=6).flatmap(
+    lambda address: st.sampled_from(
+        [str(address), address.exploded, str(address).upper(), f"{address}/64", f"{address}%eth0"]
+    )
+)
+SHORT_V6 = st.sampled_from(
+    ["fe80::1", "2001:db8::", "2001:db8::ff00:42:8329", "::ffff:10.1.2.3", "fd00::", "fe80::/64"]
+)
+MACS = st.tuples(
+    st.lists(st.text(HEX, min_size=2, max_size=2), min_size=6, max_size=6), st.sampled_from(":-")
+)
+MACS = MACS.map(lambda pair: pair[1].join(pair[0]))
+GUIDS = st.lists(st.text(HEX, min_size=2, max_size=2), min_size=20, max_size=20).map(":".join)
+UUIDS = st.uuids().flatmap(lambda u: st.sampled_from([str(u), str(u).upper(), f"GPU-{u}"]))
+USERS = st.from_regex(r"[a-z]{3,8}\.?[a-z]{3,8}", fullmatch=True)
+SERIALS = st.from_regex(r"[A-Z]{2}[0-9]{6,10}", fullmatch=True)
+JOINTS = st.sampled_from([" ", ", ", "=", "(", "[", "'", '"', "\n", " at ", "http://", "@", "; "])
+ENDS = st.sampled_from(["", " ", ",", ")", "]", "'", '"', "\n", ":8000", "/x", ";", "."])
+
+
+def planted(made, texts, serial="SN12345678"):
+    """Plant texts wherever a ledger holds words of the box or of its people."""
+    row = copy.deepcopy(made.row)
+    for number, text in enumerate(texts):
+        finding = row["findings"][number % len(row["findings"])]
+        finding["says"] += f" {text}"
+        finding["evidence"].append(text)
+        finding["observed"][f"x{number}"] = text
+        row["notices"].append(text)
+        row["profile"]["content"]["serve"].append(
+            {**row["profile"]["content"]["serve"][0], "command": f"server --host {text}"}
+        )
+    for observation in row["observations"]:
+        data = observation.get("data", {})
+        if observation.get("type") == "Identity":
+            data["board_serial"] = serial
+            data["evidence"] = [*data["evidence"], *texts, f"serial {serial}"]
+        if observation.get("type") == "Folder":
+            data["path"] = f"/mnt/{texts[0]}" if texts else data["path"]
+    row["digest"] = ledger_digest(row)
+    return dataclasses.replace(made, row=row)
+
+
+def text_of(made):
+    return json.dumps(anonymous(made), ensure_ascii=False)
+
+
+@given(
+    kind=st.sampled_from([IPV4, IPV6, SHORT_V6, MACS, GUIDS, UUIDS]),
+    data=st.data(),
+    joint=JOINTS,
+    end=ENDS,
+)
+@settings(
+    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_address_or_uuid_survives(made, kind, data, joint, end):
+    secret = data.draw(kind)
+    core = secret.removeprefix("GPU-").partition("/")[0].partition("%")[0]
+    assert core not in text_of(planted(made, [f"seen{joint}{secret}{end}"]))
+
+
+@given(
+    user=USERS, root=st.sampled_from(["/home/", "/Users/", "/export/home/", "/nethome/"]), end=ENDS
+)
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_user_in_a_path_survives_and_the_rest_of_the_path_does(made, user, root, end):
+    text = text_of(planted(made, [f"in {root}{user}/models/chat{end}"]))
+    assert user not in text
+    assert "/models/chat" in text
+
+
+@given(
+    host=HOSTS,
+    domain=st.sampled_from(["", ".corp.example", ".local"]),
+    end=ENDS,
+    upper=st.booleans(),
+)
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_name_of_the_box_survives(made, host, domain, end, upper):
+    ledger = planted(made, [f"on {host.upper() if upper else host}{domain}{end}"])
+    for observation in ledger.row["observations"]:
+        if observation.get("type") == "Identity":
+            observation["data"]["host_name"] = host + domain
+    text = text_of(ledger)
+    assert host not in text.lower()
+    assert "h100-1" not in text, "the name on the command line goes too"
+
+
+@given(serial=SERIALS)
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_serial_number_survives_even_where_it_is_quoted(made, serial):
+    assert serial not in text_of(planted(made, [f"board {serial}"], serial=serial))
+
+
+def test_what_a_ledger_of_a_box_holds_of_it_is_gone(made):
+    text = text_of(made)
+    original = json.dumps(made.row)
+    for secret in (
+        "h100-1",
+        ".CN70163.",
+        "4c4c4544-0036-5a10-8036-b4c04f4a4e33",
+        "0123456789abcdef0123456789abcdef",
+        "6c4f7c0e-0f8b-4b0e-a34b-2f9f6f0f5f55",
+        "02:00:00:00:00:01",
+        "eui.36344630",
+        "192.0.2.53",
+        "00000000-0000-4000-8000-000000000003",
+        "/home/user",
+        "INFRA-1",
+        made.row["profile"]["file"],
+    ):
+        assert secret in original, secret
+        assert secret not in text, secret
+
+
+def test_what_a_reader_needs_stays(made):
+    pci = "0000:3b:00.0 at 12:34:56, driver 570.133.20, 2026-01-31T12:00:00Z, 10.5 GiB, 0::/user.slice"
+    row = anonymous(planted(made, [pci]))
+    text = json.dumps(row)
+    assert pci in text
+    for stays in (
+        "NVIDIA H100 80GB HBM3",
+        "PowerEdge XE9680",
+        "6.8.0-31-generic",
+        made.run["started_utc"],
+        made.row["versions"]["packages"]["rich"],
+    ):
+        assert stays in text, stays
+    assert row["versions"] == made.row["versions"]
+    assert row["counts"] == made.row["counts"]
+    assert [(f["check"], f["subject"], f["verdict"]) for f in row["findings"]] == [
+        (f["check"], f["subject"], f["verdict"]) for f in made.row["findings"]
+    ]
+    for slot, part in made.row["fingerprint"].items():
+        assert row["fingerprint"][slot]["kind"] == part["kind"]
+        assert row["fingerprint"][slot]["identity"] is None
+
+
+def test_the_copy_carries_the_digest_of_the_original_and_one_of_its_own(made):
+    row = anonymous(made)
+    assert row["anonymous_of"] == made.row["digest"]
+    assert row["digest"] == ledger_digest(row) != made.row["digest"]
+    assert row["previous"] is None
+    assert made.row["host"] == "h100-1", "the original stays as it was"
+
+
+def test_the_copy_is_a_ledger_by_the_schema(made):
+    assert problems(anonymous(made), "copy") == []
+    parse_ledger(pretty(anonymous(made)), "copy")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pass",
+        "fail",
+        "box",
+        "vm",
+        "run",
+        "gpu",
+        "machine",
+        "clock",
+        "cpu",
+        "this",
+        "x",
+        "data",
+        "lost",
+        "absent",
+    ],
+)
+def test_a_box_that_is_named_like_one_of_our_own_words_breaks_nothing(made, name):
+    row = copy.deepcopy(made.row)
+    row["host"] = name
+    for observation in row["observations"]:
+        if observation.get("type") == "Identity":
+            observation["data"]["host_name"] = name
+    copied = anonymous(dataclasses.replace(made, row=row))
+    assert problems(copied, "copy") == []
+    assert copied["host"] == "[anonymous]"
+    assert [f["check"] for f in copied["findings"]] == [f["check"] for f in made.row["findings"]]
+    assert set(copied["fingerprint"]) == set(made.row["fingerprint"])
+    (identity,) = [o["data"] for o in copied["observations"] if o.get("type") == "Identity"]
+    assert identity["host_name"] == "[anonymous]"
+
+
+def test_show_verify_diff_and_replay_work_on_the_copy(made, tmp_path, capsys):
+    path = tmp_path / "copy.json"
+    source = tmp_path / "original.json"
+    source.write_bytes(pretty(made.row))
+    assert main(["export", str(source), "--anonymous", "--output", str(path)]) == 0
+    assert read_ledger(path).row["anonymous_of"] == made.row["digest"]
+    assert main(["show", str(path)]) == main(["show", str(source)]) == 1
+    assert verify_file(path).wrong == []
+    assert main(["diff", str(path), str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "[anonymous]" in out
+    session = run_here(tmp_path / "ledgers", "h100-1", replay=str(path))
+    again = {(f["check"], f["subject"]): f["verdict"] for f in session.ledger["findings"]}
+    assert again == {(f["check"], f["subject"]): f["verdict"] for f in made.row["findings"]}
+
+
+def test_the_copy_of_a_run_of_this_machine_names_neither_it_nor_its_user(tmp_path, capsysbinary):
+    import getpass
+    import socket
+
+    ledger = ledger_here(tmp_path)
+    assert main(["export", ledger.file, "--anonymous"]) == 0
+    raw = capsysbinary.readouterr().out
+    copied = parse_ledger(raw, "copy")
+    (identity,) = [o["data"] for o in copied.row["observations"] if o.get("type") == "Identity"]
+    assert identity["host_name"] == "[anonymous]"
+    user = getpass.getuser()
+    for word in {socket.gethostname(), *({user} - {"root"})}:
+        if len(word) > 3:
+            assert word.encode() not in raw
+
+
+def test_an_export_that_is_not_anonymous_is_not_offered(capsys):
+    with pytest.raises(SystemExit):
+        main(["export", "x.json"])
+    assert "--anonymous" in capsys.readouterr().err
