@@ -123,7 +123,7 @@ def _names_of(value: Json, key: str = "") -> set[str]:
 
 
 def _clean(value: Json, names: re.Pattern[str] | None, key: str) -> Json:
-    if key in _OURS or (key == "reason" and value in _REASONS):  # a waiver's is free text
+    if key in _OURS or (key == "reason" and str(value) in _REASONS):  # a waiver's is free text
         return value
     if isinstance(value, str):
         if key in _PERSONAL | _IDENTIFYING:
