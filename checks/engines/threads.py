@@ -73,7 +73,11 @@ def asked_for(argv: Sequence[str], env: Mapping[str, str], engine: str = "") -> 
     unread = [asked for asked in found if asked.threads is None and not asked.follows_affinity]
     if unread:
         return unread[0]
-    return max(found, key=lambda asked: asked.threads or 0, default=None)
+    most = max(found, key=lambda asked: asked.threads or 0, default=None)
+    if most is None or not any(asked.follows_affinity for asked in found):
+        return most
+    # `-t 4 -tb $(nproc)`: whoever knows the affinity takes the larger
+    return Asked(most.threads, ", ".join(asked.words for asked in found), follows_affinity=True)
 
 
 def _flat(argv: Sequence[str]) -> list[str]:
@@ -118,7 +122,7 @@ def _options(words: Sequence[str], engine: str) -> list[tuple[str, str]]:
 def _number(text: str, shown: str) -> Asked:
     if text.lower() in _NPROC:
         return Asked(None, shown, follows_affinity=True)
-    first = text.split(",", maxsplit=1)[0]
+    first = text.partition(",")[0]
     if re.fullmatch(r"[+-]?[0-9]{1,9}", first):
         return Asked(int(first), shown)
     return Asked(None, shown)

@@ -340,18 +340,18 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
             f"not seen what {seen.process} was started with: {asked}",
             remedy=asked.remedy,
         )
-    if asked is not None and asked.threads is None and not asked.follows_affinity:
+    if asked is None:
+        counts, words = [seen.host_cores], "no number given, so the host's cores"
+    else:
+        counts, words = [asked.threads] if asked.threads else [], asked.words
+        counts += [seen.affinity_cpus] if asked.follows_affinity else []
+    if not counts:
         return unknown(
             Reason.NO_EXPECTATION,
-            f"cannot read a number of threads from `{asked.words}`",
+            f"cannot read a number of threads from `{words}`",
             remedy="write the number into the profile's command or env, and rerun",
         )
-    if asked is None:
-        threads, words = seen.host_cores, "no number given, so the host's cores"
-    elif asked.threads is None:
-        threads, words = seen.affinity_cpus, asked.words
-    else:
-        threads, words = asked.threads, asked.words
+    threads = max(counts)
     limit = seen.limits[0]
     says = f"{threads} threads ({words}) on {seen.effective_cpus:.2f} CPUs ({limit.source})"
     observed = {
@@ -636,7 +636,7 @@ def clock_runs_evenly(clock: Clock, history: History, _: None = None) -> Judgeme
     step_s = offset_s - history.boot_offset_s
     observed["step_s"] = step_s
     if step_s < -CLOCK_SLACK_S:
-        says = f"the clock was set back by {span_text(-step_s)} since {history.ledger}"
+        says = f"the clock was set back by {span_text(step_s)} since {history.ledger}"
         return fail("jumped-back", says, remedy=rerun, observed=observed)
     if step_s > CLOCK_SLACK_S:
         note = f"the clock was put forward by {span_text(step_s)} since {history.ledger}; times in it are wrong"

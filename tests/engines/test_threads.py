@@ -1,5 +1,6 @@
 """How many threads a command line and its environment ask for, in every form in use."""
 
+import itertools
 import shlex
 
 import pytest
@@ -63,7 +64,7 @@ def test_variables_that_are_none_of_ours_say_nothing():
     assert read("serve OMP_NUM_THREADS") is None
 
 
-@pytest.mark.parametrize(("first", "second"), list(zip(VARIABLES, VARIABLES[1:], strict=False)))
+@pytest.mark.parametrize(("first", "second"), list(itertools.pairwise(VARIABLES)))
 def test_of_two_variables_the_earlier_in_the_list_wins(first, second):
     assert asked_for([], {second: "8", first: "2"}) == Asked(2, f"{first}=2")
     assert asked_for([], {first: "8", second: "2"}) == Asked(8, f"{first}=8")
@@ -109,6 +110,14 @@ def test_nproc_is_as_many_as_the_affinity_allows(option, text):
     assert asked_for([], {"OMP_NUM_THREADS": text}).follows_affinity
 
 
+@pytest.mark.parametrize("number", [1, 16])
+@pytest.mark.parametrize("line", ["-t {} -tb $(nproc)", "-tb $(nproc) -t {}"])
+def test_a_number_beside_nproc_is_kept(line, number):
+    said = asked_for(line.format(number).split(), {})
+    assert (said.threads, said.follows_affinity) == (number, True)
+    assert sorted(said.words.split(", ")) == [f"-t {number}", "-tb $(nproc)"]
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "-8", "+0", "00"])
 def test_zero_and_negative_numbers_mean_the_engine_s_default(text):
     assert read(f"llama-server -t {text}") is None
@@ -126,7 +135,20 @@ def test_of_a_list_the_outermost_level_counts(text, threads):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x", "4x", "x4", "4.0", "4e0", "0x4", ",4", "1234567890", "9" * 5_000, "４", "$((2*4))"],
+    [
+        "",
+        "x",
+        "4x",
+        "x4",
+        "4.0",
+        "4e0",
+        "0x4",
+        ",4",
+        "1234567890",
+        "9" * 5_000,
+        "\uff14",
+        "$((2*4))",
+    ],
 )
 def test_what_is_no_number_is_said_and_not_guessed(text):
     words = f"OMP_NUM_THREADS={text}"

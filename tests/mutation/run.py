@@ -41,7 +41,10 @@ DEADLINE_S = 20
 """A mutant that runs longer than this hangs, and a hang is noticed."""
 CONTROLS = "tests/test_registry.py::test_each_control_comes_out_as_it_says"
 TESTS: dict[str, tuple[str, ...]] = {
-    "checks/core/outcome.py": ("tests/core/test_outcome.py",),
+    "checks/core/outcome.py": (
+        "tests/core/test_outcome_edges.py",
+        "tests/core/test_outcome.py",
+    ),
     "checks/engines/threads.py": ("tests/engines/test_threads.py",),
 }
 """What is mutated besides the judges, and the tests that must notice."""
@@ -121,11 +124,11 @@ class _Bare(ast.NodeTransformer):
         node.annotation = None
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # noqa: N802 - ast's name
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
         return self.generic_visit(node)
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:  # noqa: N802 - ast's name
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         node.annotation = ast.Constant(value=None)
         return self.generic_visit(node)
 

@@ -1,0 +1,894 @@
+"""The judges of the machine, with data alone: nearest values on both sides, texts and sources."""
+
+from dataclasses import replace
+
+import pytest
+
+from checks.core.expectation import Basis, Case, Expectation, Expected, NotDeclared, Wanted
+from checks.core.facts import BOX, Blind, Unseen
+from checks.core.profile import LOCAL, Checks, Hardware, Paths, Profile, Serve
+from checks.core.verdict import Reason, Verdict
+from checks.machine import judge
+from checks.machine.facts import (
+    Clock,
+    Cpu,
+    CpuLimit,
+    Folder,
+    History,
+    Identity,
+    Memory,
+    Moment,
+    RoomWanted,
+    Threads,
+)
+
+MIB = 1_048_576
+GIB = 1_073_741_824
+UNSEEN = Unseen(Blind.PERMISSION, "planted", "run as root to see it")
+
+
+def expected(profile: Profile = LOCAL, *numbers: Expectation) -> Expected:
+    return Expected(profile=profile, profile_file="h100-1.toml", numbers=numbers)
+
+
+def same_text(text: str) -> str:
+    """Make an equal text that is another object: `is` must not do for `==`."""
+    return "".join(list(text))
+
+
+# Constants that remedies and docstrings speak of
+
+
+def test_the_tolerances_are_those_that_the_texts_promise():
+    assert judge.MIB == 1_048_576
+    assert judge.CLOCK_SLACK_S == 60.0
+    assert judge.MEMORY_TOLERANCE_RATIO == 0.03
+    assert judge.KERNEL_RESERVE_BYTES == 629_145_600
+    assert judge.RUN_BYTES == 4_194_304
+    assert judge.USABLE_BYTES == 1_048_576
+    assert judge.USABLE_INODES == 64
+    assert judge.memory_total_as_declared.__doc__.count("3 % and at least 600 MiB") == 1
+    assert "fewer than 64 inodes" in judge.room_for_files.__doc__
+    assert "more than a minute" in judge.clock_not_in_the_past.__doc__
+
+
+# Identity
+
+
+def identity(**changes: object) -> Identity:
+    fields = dict.fromkeys(Identity.__dataclass_fields__, "planted") | {"evidence": ()}
+    return Identity(**(fields | changes))
+
+
+IDENTITY_CHECKS = [
+    (judge.architecture_as_declared, "architecture", "architecture"),
+    (judge.product_as_declared, "product_name", "product"),
+    (judge.virtualization_as_declared, "hypervisor", "virtualization"),
+    (judge.container_as_declared, "container", "container"),
+]
+named = pytest.mark.parametrize(
+    ("judged", "field", "what"), IDENTITY_CHECKS, ids=[row[2] for row in IDENTITY_CHECKS]
+)
+
+
+@named
+def test_the_declared_text_passes(judged, field, what):
+    said = judged(identity(**{field: "kvm"}), same_text("kvm"))
+    assert said.verdict is Verdict.PASS
+    assert said.says == f"{what} is kvm"
+    assert said.observed == {"name": "kvm"}
+    assert said.expected == {"name": "kvm"}
+    assert (said.cause, said.reason, said.remedy) == ("", None, "")
+
+
+@named
+@pytest.mark.parametrize("wanted", ["aaa", "zzz", "kv", "kvmm", "KVM", " kvm"])
+def test_any_other_text_fails_and_both_are_named(judged, field, what, wanted):
+    said = judged(identity(**{field: "kvm"}), wanted)
+    assert said.verdict is Verdict.FAIL
+    assert said.cause == "not-as-declared"
+    assert said.says == f"{what} is kvm, declared is {wanted}"
+    assert said.observed == {"name": "kvm"}
+    assert said.expected == {"name": wanted}
+    assert "--host" in said.remedy
+    assert f"see {what} pass" in said.remedy
+
+
+@named
+def test_a_text_that_could_not_be_read_is_unknown_even_where_nothing_else_would_fit(
+    judged, field, what
+):
+    for wanted in ("kvm", "vm", "any", "none"):
+        said = judged(identity(**{field: UNSEEN}), wanted)
+        assert said.verdict is Verdict.UNKNOWN
+        assert said.reason is Reason.NOT_OBSERVABLE
+        assert said.says == f"{what} not seen: permission: planted"
+        assert said.remedy == "run as root to see it"
+
+
+@pytest.mark.parametrize(
+    ("judged", "field", "wild"),
+    [
+        (judge.virtualization_as_declared, "hypervisor", "vm"),
+        (judge.container_as_declared, "container", "any"),
+    ],
+)
+@pytest.mark.parametrize("here", ["aaa", "kvm", "zzz"])
+def test_the_general_word_fits_every_kind_but_none(judged, field, wild, here):
+    assert judged(identity(**{field: here}), same_text(wild)).verdict is Verdict.PASS
+    bare = judged(identity(**{field: same_text("none")}), same_text(wild))
+    assert bare.verdict is Verdict.FAIL
+    assert bare.says.endswith(f"is none, declared is {wild}")
+    # none is a word like any other: it fits bare metal alone
+    assert judged(identity(**{field: here}), "none").verdict is Verdict.FAIL
+    assert judged(identity(**{field: "none"}), same_text("none")).verdict is Verdict.PASS
+    # and a word on either side of the general one in the alphabet is no general one
+    for other in (wild[:-1], f"{wild}z"):
+        assert judged(identity(**{field: here}), other).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("key", ["architecture", "product_name", "virtualization", "container"])
+def test_what_the_profile_says_of_identity_is_compared_once(key):
+    cases = list(judge._declared(expected(Profile(schema=1, hardware=Hardware(**{key: "x"}))), key))
+    assert cases == [
+        Case(
+            subject=BOX,
+            wanted=Wanted(value="x", basis=Basis.DECLARED, source=f"h100-1.toml: hardware.{key}"),
+        )
+    ]
+
+
+@pytest.mark.parametrize("key", ["architecture", "product_name", "virtualization", "container"])
+def test_what_the_profile_does_not_say_of_identity_is_not_applicable(key):
+    assert list(judge._declared(expected(), key)) == [
+        Case(subject=BOX, wanted=NotDeclared(fact=f"not declared: hardware.{key}"))
+    ]
+
+
+def test_a_key_that_nobody_has_declared_yet_is_assumed_and_no_other_is():
+    hardware = Hardware(architecture="x86_64", container="none", assumed=("architecture",))
+    whole = expected(Profile(schema=1, hardware=hardware))
+    (assumed,) = judge._declared(whole, "architecture")
+    (declared,) = judge._declared(whole, "container")
+    assert assumed.wanted.basis is Basis.ASSUMED
+    assert declared.wanted.basis is Basis.DECLARED
+    assert not assumed.wanted.basis.confirms
+
+
+@pytest.mark.parametrize(
+    ("check", "key"),
+    [
+        ("machine.identity.architecture", "architecture"),
+        ("machine.identity.product", "product_name"),
+        ("machine.identity.virtualization", "virtualization"),
+        ("machine.identity.container", "container"),
+    ],
+)
+def test_each_identity_check_asks_for_its_own_key(check, key):
+    from checks.core.registry import REGISTRY
+
+    (case,) = REGISTRY.checks[check].cases(expected())
+    assert case.wanted == NotDeclared(fact=f"not declared: hardware.{key}")
+
+
+# Memory
+
+
+def memory(total: int = 1_000, available: int = 500) -> Memory:
+    return Memory(
+        total_bytes=total, available_bytes=available, fitted_bytes=UNSEEN, dimm_serials=UNSEEN
+    )
+
+
+def wanted_memory(total: int, lower: int, upper: int) -> judge.MemoryWanted:
+    return judge.MemoryWanted(total_bytes=total, lower_bytes=lower, upper_bytes=upper)
+
+
+@pytest.mark.parametrize(
+    ("total", "verdict", "cause"),
+    [
+        (1, Verdict.FAIL, "less-memory-than-declared"),
+        (969, Verdict.FAIL, "less-memory-than-declared"),
+        (970, Verdict.PASS, ""),
+        (971, Verdict.PASS, ""),
+        (1_000, Verdict.PASS, ""),
+        (1_019, Verdict.PASS, ""),
+        (1_020, Verdict.PASS, ""),
+        (1_021, Verdict.FAIL, "more-memory-than-declared"),
+        (9_999, Verdict.FAIL, "more-memory-than-declared"),
+    ],
+)
+def test_memory_is_judged_on_both_sides_of_its_tolerance(total, verdict, cause):
+    said = judge.memory_total_as_declared(memory(total), wanted_memory(1_000, 30, 20))
+    assert (said.verdict, said.cause) == (verdict, cause)
+    assert said.observed == {"memory_total_bytes": total}
+    assert said.expected == {
+        "memory_total_bytes": 1_000,
+        "shortfall_max_bytes": 30,
+        "excess_max_bytes": 20,
+    }
+
+
+def test_numbers_beyond_small_integers_are_compared_by_value():
+    total = 64 * GIB
+    at_limit = judge.memory_total_as_declared(memory(total - 5_000), wanted_memory(total, 5_000, 0))
+    assert at_limit.verdict is Verdict.PASS
+    over = judge.memory_total_as_declared(memory(total + 7_000), wanted_memory(total, 0, 7_000))
+    assert over.verdict is Verdict.PASS
+    assert judge.memory_available(memory(available=5_000), int("5000")).verdict is Verdict.PASS
+
+
+def test_a_missing_module_is_said_in_numbers_and_what_to_do():
+    said = judge.memory_total_as_declared(memory(192 * GIB), wanted_memory(256 * GIB, GIB, GIB))
+    assert said.says == "192.0 GiB of memory, 256.0 GiB wanted"
+    assert "reseat or replace it" in said.remedy
+    assert "dmidecode -t memory" in said.remedy
+
+
+def test_too_much_memory_sends_to_the_profile():
+    said = judge.memory_total_as_declared(memory(512 * GIB), wanted_memory(256 * GIB, GIB, GIB))
+    assert said.says == "512.0 GiB of memory, 256.0 GiB wanted"
+    assert "correct hardware.memory_total_bytes" in said.remedy
+    fine = judge.memory_total_as_declared(memory(256 * GIB), wanted_memory(256 * GIB, GIB, GIB))
+    assert fine.says == "256.0 GiB of memory, 256.0 GiB wanted"
+
+
+def memory_case(hardware: Hardware, *numbers: Expectation) -> Case:
+    (case,) = judge._memory_total(expected(Profile(schema=1, hardware=hardware), *numbers))
+    assert case.subject == BOX
+    return case
+
+
+def test_declared_memory_may_be_off_by_3_percent():
+    case = memory_case(Hardware(memory_total_bytes=256 * GIB))
+    assert case.wanted.value == wanted_memory(256 * GIB, 8_246_337_208, 8_246_337_208)
+    assert case.wanted.basis is Basis.DECLARED
+    assert case.wanted.source == "h100-1.toml: hardware.memory_total_bytes"
+
+
+def test_declared_memory_of_a_small_machine_may_be_off_by_600_mib():
+    case = memory_case(Hardware(memory_total_bytes=4 * GIB))
+    assert case.wanted.value == wanted_memory(4 * GIB, 600 * MIB, 600 * MIB)
+
+
+def test_a_declared_tolerance_replaces_both():
+    hardware = Hardware(memory_total_bytes=4 * GIB, memory_tolerance_ratio=0.25)
+    assert memory_case(hardware).wanted.value == wanted_memory(4 * GIB, GIB, GIB)
+    exact = Hardware(memory_total_bytes=4 * GIB, memory_tolerance_ratio=0.0)
+    assert memory_case(exact).wanted.value == wanted_memory(4 * GIB, 0, 0)
+
+
+def test_detected_memory_is_assumed():
+    hardware = Hardware(memory_total_bytes=4 * GIB, assumed=("memory_total_bytes",))
+    assert memory_case(hardware).wanted.basis is Basis.ASSUMED
+
+
+def number(**changes: object) -> Expectation:
+    fields = {
+        "check": "machine.memory.total",
+        "subject": BOX,
+        "value": 1_000_000.4,
+        "unit": "By",
+        "lower_ratio": -0.03,
+        "upper_ratio": 0.02,
+        "basis": "measured",
+        "source": "sha256:1234",
+        "measured_at": "2026-01-31",
+        "runs": 1,
+        "premise": {"memory": "sha256:5678"},
+    }
+    return Expectation(**(fields | changes))
+
+
+def test_a_measured_number_brings_its_tolerance_basis_source_and_premise():
+    wanted = memory_case(Hardware(), number()).wanted
+    assert wanted.value == wanted_memory(1_000_000, 30_000, 20_000)
+    assert wanted.basis is Basis.MEASURED
+    assert wanted.source == "sha256:1234 2026-01-31"
+    assert wanted.premise == {"memory": "sha256:5678"}
+    assert memory_case(Hardware(), number(measured_at="")).wanted.source == "sha256:1234"
+    assumed = memory_case(Hardware(), number(basis="assumed")).wanted
+    assert assumed.basis is Basis.ASSUMED
+
+
+def test_an_open_side_of_a_measured_number_allows_everything_and_the_other_side_does_not():
+    below = memory_case(Hardware(), number(lower_ratio=None)).wanted.value
+    assert judge.memory_total_as_declared(memory(1), below).verdict is Verdict.PASS
+    assert judge.memory_total_as_declared(memory(1_020_001), below).verdict is Verdict.FAIL
+    above = memory_case(Hardware(), number(upper_ratio=None)).wanted.value
+    assert judge.memory_total_as_declared(memory(2**59), above).verdict is Verdict.PASS
+    assert judge.memory_total_as_declared(memory(969_999), above).verdict is Verdict.FAIL
+
+
+def test_a_tolerance_of_nothing_is_nothing():
+    exact = memory_case(Hardware(), number(lower_ratio=0.0, upper_ratio=0.0)).wanted.value
+    assert (exact.lower_bytes, exact.upper_bytes) == (0, 0)
+
+
+def test_a_tolerance_is_as_large_as_a_number_of_bytes_can_be():
+    assert judge._slack(1.0, None) == 2**60
+    assert judge._slack(1_000.0, -0.5) == judge._slack(-1_000.0, 0.5) == 500
+
+
+def test_the_profile_wins_over_a_measured_number():
+    case = memory_case(Hardware(memory_total_bytes=4 * GIB), number())
+    assert case.wanted.value.total_bytes == 4 * GIB
+
+
+def test_a_number_of_another_check_or_subject_is_not_taken():
+    others = (number(check="machine.memory.available"), number(subject="other"))
+    assert memory_case(Hardware(), *others).wanted == NotDeclared(
+        fact="not declared: hardware.memory_total_bytes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("available", "verdict"),
+    [(0, Verdict.FAIL), (499, Verdict.FAIL), (500, Verdict.PASS), (501, Verdict.PASS)],
+)
+def test_available_memory_is_judged_at_its_limit(available, verdict):
+    said = judge.memory_available(memory(available=available), 500)
+    assert said.verdict is verdict
+    assert said.cause == ("memory-in-use" if verdict is Verdict.FAIL else "")
+    assert said.observed == {"memory_available_bytes": available}
+    assert said.expected == {"memory_available_min_bytes": 500}
+    assert ("stop it" in said.remedy) is (verdict is Verdict.FAIL)
+    assert said.says == f"{available} B available, 500 B wanted"
+
+
+def test_available_memory_is_asked_for_where_the_profile_says_so():
+    hardware = Hardware(memory_available_min_bytes=5, assumed=("memory_available_min_bytes",))
+    (case,) = judge._memory_available(expected(Profile(schema=1, hardware=hardware)))
+    assert case.wanted == Wanted(
+        value=5, basis=Basis.ASSUMED, source="h100-1.toml: hardware.memory_available_min_bytes"
+    )
+    (none,) = judge._memory_available(expected())
+    assert none == Case(
+        subject=BOX, wanted=NotDeclared(fact="not declared: hardware.memory_available_min_bytes")
+    )
+
+
+# Threads
+
+
+def cpu(effective: float = 4.0, **changes: object) -> Cpu:
+    limits = (
+        CpuLimit(source="/sys/fs/cgroup/a/cpu.max", text="200000 100000", cpus=effective),
+        CpuLimit(source="affinity", text="0-7", cpus=8.0),
+    )
+    fields = {
+        "place": "container:0123456789ab",
+        "process": "42 llama-server",
+        "host_cpus": 16,
+        "host_cores": 8,
+        "effective_cpus": effective,
+        "affinity_cpus": 6,
+        "limits": limits,
+        "above_unseen": False,
+        "throttled_ratio": None,
+        "command": UNSEEN,
+        "thread_environment": UNSEEN,
+    }
+    return Cpu(**(fields | changes))
+
+
+def asks(*command: str, **env: str) -> Threads:
+    return Threads(command=command, env=env, engine="llama.cpp")
+
+
+@pytest.mark.parametrize(
+    ("effective", "threads", "verdict"),
+    [
+        (4.0, 3, Verdict.PASS),
+        (4.0, 4, Verdict.PASS),
+        (3.999, 4, Verdict.FAIL),
+        (4.0, 5, Verdict.FAIL),
+        (0.5, 1, Verdict.FAIL),
+        (1_000.0, 1_000, Verdict.PASS),
+    ],
+)
+def test_threads_are_judged_at_the_limit_of_their_place(effective, threads, verdict):
+    said = judge.threads_within_cpus(cpu(effective), asks("llama-server", "-t", str(threads)))
+    assert said.verdict is verdict
+    assert said.cause == ("more-threads-than-cpus" if verdict is Verdict.FAIL else "")
+    assert said.expected == {"threads_count": threads}
+    assert said.observed == {
+        "effective_cpus": effective,
+        "affinity_cpus": 6,
+        "host_cpus": 16,
+        "host_cores": 8,
+    }
+    assert said.says == (
+        f"{threads} threads (-t {threads}) on {effective:.2f} CPUs (/sys/fs/cgroup/a/cpu.max)"
+    )
+    assert said.evidence == ("/sys/fs/cgroup/a/cpu.max: 200000 100000", "affinity: 0-7")
+
+
+@pytest.mark.parametrize(
+    ("effective", "fits"), [(0.5, 1), (1.0, 1), (1.99, 1), (2.0, 2), (3.99, 3), (7.0, 7)]
+)
+def test_the_remedy_names_the_whole_number_below_the_limit(effective, fits):
+    said = judge.threads_within_cpus(cpu(effective), asks("-t", "8"))
+    remedy = said.remedy.replace(";", " ").replace(")", " ").replace(",", " ")
+    assert f"{fits} thread{'s' if fits > 1 else ''} " in remedy
+    assert f"-t {fits} " in remedy
+    assert f"OMP_NUM_THREADS={fits} " in remedy
+    assert "/sys/fs/cgroup/a/cpu.max" in remedy
+
+
+def test_an_engine_that_is_not_told_takes_the_cores_of_the_host():
+    said = judge.threads_within_cpus(cpu(7.99), asks("llama-server"))
+    assert (said.verdict, said.cause) == (Verdict.FAIL, "default-exceeds-cpus")
+    assert said.expected == {"threads_count": 8}
+    assert said.says.startswith("8 threads (no number given, so the host's cores) on 7.99 CPUs")
+    assert judge.threads_within_cpus(cpu(8.0), asks("llama-server")).verdict is Verdict.PASS
+    nothing = Threads(command=(), env={}, engine="")
+    assert judge.threads_within_cpus(cpu(8.0), nothing).verdict is Verdict.PASS
+
+
+def test_nproc_follows_the_affinity_and_not_the_quota():
+    said = judge.threads_within_cpus(cpu(5.99), asks("llama-server", "-t", "$(nproc)"))
+    assert (said.verdict, said.cause) == (Verdict.FAIL, "more-threads-than-cpus")
+    assert said.expected == {"threads_count": 6}
+    assert "6 threads (-t $(nproc))" in said.says
+    enough = judge.threads_within_cpus(cpu(6.0), asks("llama-server", "-t", "$(nproc)"))
+    assert enough.verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(("number", "threads"), [("1", 6), ("5", 6), ("6", 6), ("7", 7)])
+def test_of_nproc_and_a_number_the_larger_runs(number, threads):
+    said = judge.threads_within_cpus(cpu(8.0), asks("-t", number, "-tb", "$(nproc)"))
+    assert said.expected == {"threads_count": threads}
+
+
+def test_a_number_that_cannot_be_read_is_unknown():
+    for place in (cpu(64.0), cpu(1.0)):
+        said = judge.threads_within_cpus(place, asks("llama-server", "-t", "$CORES"))
+        assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NO_EXPECTATION)
+        assert said.says == "cannot read a number of threads from `-t $CORES`"
+        assert "write the number" in said.remedy
+
+
+def test_what_runs_counts_before_what_the_profile_says():
+    running = cpu(4.0, command=("llama-server", "-t", "5"), thread_environment={})
+    assert judge.threads_within_cpus(running, asks("-t", "2")).verdict is Verdict.FAIL
+    fine = cpu(4.0, command=("llama-server", "-t", "2"), thread_environment={})
+    assert judge.threads_within_cpus(fine, asks("-t", "5")).verdict is Verdict.PASS
+
+
+def test_the_environment_of_what_runs_counts_too():
+    running = cpu(4.0, thread_environment={"OMP_NUM_THREADS": "5"})
+    said = judge.threads_within_cpus(running, asks("-t", "2"))
+    assert said.verdict is Verdict.FAIL
+    assert "OMP_NUM_THREADS=5" in said.says
+
+
+@pytest.mark.parametrize("other", ["/bin/cat", "/bin/sleep", "llama-serve", "llama-server2"])
+def test_the_profile_counts_where_something_else_runs_and_says_nothing(other):
+    silent = cpu(4.0, command=(other, "llama-server"), thread_environment={})
+    assert judge.threads_within_cpus(silent, asks("llama-server", "-t", "5")).expected == {
+        "threads_count": 5
+    }
+    by_env = Threads(command=(), env={"OMP_NUM_THREADS": "3"}, engine="")
+    assert judge.threads_within_cpus(silent, by_env).expected == {"threads_count": 3}
+
+
+@pytest.mark.parametrize("running", ["llama-server", "/opt/llama/bin/llama-server"])
+@pytest.mark.parametrize("declared", ["llama-server", "/usr/bin/llama-server"])
+def test_an_engine_that_runs_without_the_declared_number_takes_the_cores(running, declared):
+    silent = cpu(4.0, command=(running, "-m", "chat.gguf"), thread_environment={})
+    said = judge.threads_within_cpus(silent, asks(declared, "-t", "2"))
+    assert (said.verdict, said.cause) == (Verdict.FAIL, "default-exceeds-cpus")
+    assert said.expected == {"threads_count": 8}
+
+
+def test_an_environment_that_cannot_be_read_leaves_a_silent_command_undecided():
+    hidden = cpu(4.0, command=("llama-server",))
+    said = judge.threads_within_cpus(hidden, asks("llama-server", "-t", "2"))
+    assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
+    assert "42 llama-server" in said.says
+    assert "permission: planted" in said.says
+    assert said.remedy == "run as root to see it"
+    told = cpu(4.0, command=("llama-server", "-t", "3"))
+    assert judge.threads_within_cpus(told, asks("-t", "2")).expected == {"threads_count": 3}
+
+
+@pytest.mark.parametrize(
+    ("effective", "both"), [(0.5, True), (0.99, True), (1.0, False), (1.5, False)]
+)
+def test_below_one_cpu_no_number_of_threads_fits_and_the_remedy_says_so(effective, both):
+    said = judge.threads_within_cpus(cpu(effective), asks("-t", "2"))
+    assert ("and widen to one CPU or more" in said.remedy) is both
+    assert ("or widen what limits it" in said.remedy) is not both
+
+
+def test_the_engine_says_what_a_short_option_means():
+    vllm = Threads(command=("vllm", "serve", "-t", "99"), env={}, engine="vllm")
+    said = judge.threads_within_cpus(cpu(8.0), vllm)
+    assert said.verdict is Verdict.PASS
+    assert said.expected == {"threads_count": 8}
+    running = cpu(8.0, command=("vllm", "serve", "-t", "99"), thread_environment={})
+    assert judge.threads_within_cpus(running, vllm).verdict is Verdict.PASS
+
+
+def test_the_notes_say_what_was_looked_at_and_what_stays_unseen():
+    quiet = judge.threads_within_cpus(cpu(8.0, throttled_ratio=0.0), asks("-t", "4"))
+    assert quiet.notes == ("looked at 42 llama-server (container:0123456789ab)",)
+    loud = judge.threads_within_cpus(
+        cpu(2.0, above_unseen=True, throttled_ratio=0.5), asks("-t", "4")
+    )
+    assert len(loud.notes) == 3
+    assert "above the mounted root" in loud.notes[1]
+    assert "stopped it in 50% of the periods" in loud.notes[2]
+
+
+@pytest.mark.parametrize(
+    ("threads", "noted"), [(3, False), (4, False), (5, True), (8, True), (9, False)]
+)
+def test_a_note_tells_cores_from_hardware_threads(threads, noted):
+    # 8 of 16 hardware threads are 4 of 8 cores
+    said = judge.threads_within_cpus(cpu(8.0), asks("-t", str(threads)))
+    notes = [note for note in said.notes if "about 4.0 cores" in note]
+    assert len(notes) == noted
+    assert len(said.notes) == 1 + noted
+
+
+def test_each_served_model_is_a_subject_with_its_own_threads():
+    serve = (
+        Serve(name="chat", engine="llama.cpp", command="llama-server -t 8", env={"A": "b"}),
+        Serve(name="embed", command=("serve", "-x")),
+    )
+    cases = list(judge._threads(expected(Profile(schema=1, serve=serve))))
+    assert [case.subject for case in cases] == ["chat", "embed"]
+    first, second = (case.wanted for case in cases)
+    assert first.value == Threads(
+        command=("llama-server", "-t", "8"), env={"A": "b"}, engine="llama.cpp"
+    )
+    assert second.value == Threads(command=("serve", "-x"), env={}, engine="")
+    assert first.basis is second.basis is Basis.INVARIANT
+    assert first.source == "h100-1.toml: serve[0]; more threads than CPUs never help"
+    assert second.source == "h100-1.toml: serve[1]; more threads than CPUs never help"
+
+
+def test_a_profile_that_serves_nothing_asks_for_no_threads():
+    assert list(judge._threads(expected())) == [
+        Case(subject=BOX, wanted=NotDeclared(fact="not declared: no [[serve]]"))
+    ]
+
+
+def test_half_a_core_is_said():
+    (_, note) = judge.threads_within_cpus(cpu(5.0), asks("-t", "3")).notes
+    assert "about 2.5 cores" in note
+
+
+# Room
+
+
+def folder(free: int = 100, inodes: int = 1_000, inodes_free: int = 64, **cached: int) -> Folder:
+    return Folder(
+        path="/srv/models",
+        total_bytes=1_000,
+        free_bytes=free,
+        inodes=inodes,
+        inodes_free=inodes_free,
+        cached_bytes=cached,
+    )
+
+
+def room(free: int = 0, inodes: int = 64, **models: int) -> RoomWanted:
+    return RoomWanted(free_bytes=free, model_bytes=models, inodes_free=inodes)
+
+
+@pytest.mark.parametrize(
+    ("free", "verdict"),
+    [(0, Verdict.FAIL), (99, Verdict.FAIL), (100, Verdict.PASS), (101, Verdict.PASS)],
+)
+def test_free_room_is_judged_at_what_is_needed(free, verdict):
+    said = judge.room_for_bytes(folder(free, a=30), room(10, a=100, b=20))
+    assert said.verdict is verdict
+    assert said.cause == ("no-room" if verdict is Verdict.FAIL else "")
+    assert said.observed == {"free_bytes": free, "total_bytes": 1_000}
+    assert said.expected == {"free_min_bytes": 100}
+    assert said.says == f"{free} B free in /srv/models, 100 B needed"
+    assert said.evidence == ("a: 70 B still to download", "b: 20 B still to download")
+
+
+def test_the_remedy_says_how_much_to_free_and_where():
+    said = judge.room_for_bytes(folder(30), room(100))
+    assert said.remedy.startswith("free 70 B on the file system of /srv/models, or move")
+
+
+def test_a_model_that_is_in_the_cache_needs_no_room_and_gives_none():
+    needs = judge.room_for_bytes(folder(10, a=500), room(10, a=100)).expected
+    assert needs == {"free_min_bytes": 10}
+    whole = judge.room_for_bytes(folder(0, a=100), room(0, a=100))
+    assert whole.verdict is Verdict.PASS
+    assert whole.expected == {"free_min_bytes": 0}
+
+
+def test_large_numbers_of_bytes_are_compared_by_value():
+    assert judge.room_for_bytes(folder(5_000), room(int("5000"))).verdict is Verdict.PASS
+    said = judge.room_for_files(folder(inodes=9_999, inodes_free=5_000), room(inodes=int("5000")))
+    assert said.verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("free", "verdict"),
+    [(0, Verdict.FAIL), (63, Verdict.FAIL), (64, Verdict.PASS), (65, Verdict.PASS)],
+)
+def test_inodes_are_judged_at_their_limit(free, verdict):
+    said = judge.room_for_files(folder(inodes_free=free), room())
+    assert said.verdict is verdict
+    assert said.cause == ("no-inodes" if verdict is Verdict.FAIL else "")
+    assert said.observed == {"inodes_free_count": free, "inodes_count": 1_000}
+    assert said.expected == {"inodes_free_min_count": 64}
+    assert said.says == f"{free} inodes free in /srv/models, 64 needed"
+    assert ("file system of /srv/models" in said.remedy) is (verdict is Verdict.FAIL)
+
+
+def test_a_file_system_without_a_fixed_number_of_inodes_passes_and_one_with_a_single_one_does_not():
+    said = judge.room_for_files(folder(inodes=0, inodes_free=0), room())
+    assert (said.verdict, said.says) == (
+        Verdict.PASS,
+        "no fixed number of inodes in /srv/models",
+    )
+    for inodes in (-1, 1, 2):
+        some = judge.room_for_files(folder(inodes=inodes, inodes_free=0), room())
+        assert some.verdict is Verdict.FAIL
+
+
+def rooms(profile: Profile) -> dict[str, object]:
+    cases = list(judge._folders(expected(profile)))
+    assert [case.subject for case in cases] == ["model-cache", "tmp", "ledgers"]
+    return {case.subject: case.wanted for case in cases}
+
+
+def test_without_declarations_a_temporary_file_and_a_run_must_fit():
+    wanted = rooms(LOCAL)
+    fact = "not declared: no [[serve]] with a hub model and model_bytes"
+    assert wanted["model-cache"] == NotDeclared(fact=fact)
+    assert wanted["tmp"] == Wanted(
+        value=room(MIB), basis=Basis.INVARIANT, source="a folder for temporary files takes a file"
+    )
+    assert wanted["ledgers"] == Wanted(
+        value=room(4 * MIB), basis=Basis.INVARIANT, source="what one run writes"
+    )
+
+
+def test_declared_room_for_temporary_files_is_wanted():
+    wanted = rooms(Profile(schema=1, paths=Paths(tmp_free_min_bytes=7)))["tmp"]
+    assert wanted == Wanted(
+        value=room(7), basis=Basis.DECLARED, source="h100-1.toml: paths.tmp_free_min_bytes"
+    )
+
+
+def test_every_hub_model_with_a_size_must_fit_and_no_other():
+    serve = (
+        Serve(name="a", model="org/a", model_bytes=5),
+        Serve(name="b", model="org/b", model_bytes=6),
+        Serve(name="path", model="/srv/c", model_bytes=7),
+        Serve(name="home", model="~/c", model_bytes=7),
+        Serve(name="here", model="./c", model_bytes=7),
+        Serve(name="unsized", model="org/d"),
+        Serve(name="unnamed", model_bytes=8),
+    )
+    wanted = rooms(Profile(schema=1, serve=serve, checks=Checks()))["model-cache"]
+    assert wanted == Wanted(
+        value=RoomWanted(free_bytes=0, model_bytes={"org/a": 5, "org/b": 6}, inodes_free=64),
+        basis=Basis.DECLARED,
+        source="h100-1.toml: serve[].model_bytes",
+    )
+
+
+# Clock
+
+NOW_S = 1_750_000_000.0
+UP_S = 1_000.0
+BOOT_S = NOW_S - UP_S
+
+
+def clock(**changes: object) -> Clock:
+    fields = {
+        "now_s": NOW_S,
+        "up_s": UP_S,
+        "boot_s": BOOT_S,
+        "boot_id": "one",
+        "synchronised": True,
+        "kernel_built": Moment(what="the kernel's build", at_s=NOW_S - 9_000.0),
+        "packages_installed": Moment(what="/var/lib/dpkg/status", at_s=NOW_S - 8_000.0),
+    }
+    return Clock(**(fields | changes))
+
+
+def history(**changes: object) -> History:
+    fields = {
+        "ledger": "before.json",
+        "newest_s": NOW_S - 5_000.0,
+        "boot_id": "one",
+        "boot_offset_s": BOOT_S,
+        "run_boot_offset_s": BOOT_S,
+    }
+    return History(**(fields | changes))
+
+
+def past(seen: Clock, earlier: History):
+    return judge.clock_not_in_the_past(seen, earlier)
+
+
+@pytest.mark.parametrize("ahead_s", [-1.0, 0.0, 59.0, 60.0])
+@pytest.mark.parametrize("which", ["kernel_built", "packages_installed", "newest_s"])
+def test_a_clock_within_a_minute_of_what_has_happened_passes(which, ahead_s):
+    said = past(*ahead(which, ahead_s))
+    assert said.verdict is Verdict.PASS
+    assert said.cause == ""
+    assert said.expected == {"now_min_s": NOW_S + ahead_s}
+
+
+@pytest.mark.parametrize("ahead_s", [60.001, 61.0, 1e6, 1e12])
+@pytest.mark.parametrize("which", ["kernel_built", "packages_installed", "newest_s"])
+def test_a_clock_more_than_a_minute_behind_what_has_happened_fails(which, ahead_s):
+    said = past(*ahead(which, ahead_s))
+    assert (said.verdict, said.cause) == (Verdict.FAIL, "clock-in-the-past")
+    assert said.observed == {"now_s": NOW_S}
+    assert said.expected == {"now_min_s": NOW_S + ahead_s}
+
+
+def ahead(which: str, ahead_s: float) -> tuple[Clock, History]:
+    if which == "newest_s":
+        return clock(), history(newest_s=NOW_S + ahead_s)
+    moment = Moment(what="a moment ahead", at_s=NOW_S + ahead_s)
+    return clock(**{which: moment}), history()
+
+
+def test_a_clock_in_the_past_is_said_with_both_times_and_the_distance():
+    said = past(clock(), history(newest_s=NOW_S + 86_400.0 * 3))
+    assert said.says == (
+        "the clock is 3 d behind: the clock says 2025-06-15 15:06:40Z; "
+        "ledger before.json is of 2025-06-18 15:06:40Z"
+    )
+    assert "hwclock -w" in said.remedy
+    assert "ledger before.json was written while it was ahead" in said.remedy
+    assert said.evidence == (
+        "the kernel's build: 2025-06-15 12:36:40Z",
+        "/var/lib/dpkg/status: 2025-06-15 12:53:20Z",
+        "ledger before.json: 2025-06-18 15:06:40Z",
+    )
+
+
+def test_a_clock_that_fell_back_to_1970_says_how_far():
+    said = past(clock(now_s=1_000.0), history(newest_s=UNSEEN))
+    assert said.says.startswith("the clock is 20254 d 12 h behind: the clock says 1970-01-01")
+
+
+def test_a_clock_that_is_right_says_against_what():
+    said = past(clock(), history())
+    assert said.says == (
+        "the clock says 2025-06-15 15:06:40Z; ledger before.json is of 2025-06-15 13:43:20Z"
+    )
+    assert len(said.evidence) == 3
+
+
+@pytest.mark.parametrize("now_s", [NOW_S, NOW_S - 90_000.0])
+def test_a_clock_that_nothing_disciplines_is_noted(now_s):
+    assert past(clock(now_s=now_s, synchronised=True), history()).notes == ()
+    assert past(clock(now_s=now_s, synchronised=UNSEEN), history()).notes == ()
+    (note,) = past(clock(now_s=now_s, synchronised=False), history()).notes
+    assert "nothing disciplines this clock" in note
+
+
+def test_what_could_not_be_seen_is_left_out():
+    seen = clock(kernel_built=UNSEEN, packages_installed=UNSEEN)
+    said = past(seen, history())
+    assert said.evidence == ("ledger before.json: 2025-06-15 13:43:20Z",)
+    only_kernel = past(clock(packages_installed=UNSEEN), history(newest_s=UNSEEN))
+    assert only_kernel.expected == {"now_min_s": NOW_S - 9_000.0}
+
+
+def test_without_anything_to_compare_with_the_clock_is_unknown():
+    seen = clock(kernel_built=UNSEEN, packages_installed=UNSEEN)
+    said = past(seen, history(newest_s=UNSEEN))
+    assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
+    assert said.observed == {"now_s": NOW_S}
+    assert "date -u" in said.remedy
+
+
+def test_a_moment_that_no_calendar_holds_is_said_in_seconds():
+    assert past(clock(), history(newest_s=1e300)).says.endswith("s since 1970")
+    assert past(clock(now_s=-1e300), history()).verdict is Verdict.FAIL
+
+
+def jump(seen: Clock, earlier: History):
+    return judge.clock_runs_evenly(seen, earlier)
+
+
+@pytest.mark.parametrize("step_s", [-60.0, -59.0, 0.0, 59.0, 60.0])
+def test_a_clock_within_a_minute_of_the_time_since_boot_passes(step_s):
+    for seen, earlier in (
+        (clock(), history(run_boot_offset_s=BOOT_S + step_s)),
+        (clock(boot_s=BOOT_S + step_s), history()),
+        (clock(), history(boot_offset_s=BOOT_S + step_s)),
+    ):
+        said = jump(seen, earlier)
+        assert said.verdict is Verdict.PASS
+        assert said.says == "clock and time since boot run evenly"
+        assert said.notes == ()
+
+
+@pytest.mark.parametrize("step_s", [-7_200.0, -61.0, -60.5, 60.5, 61.0, 7_200.0])
+def test_a_clock_that_is_set_during_the_run_fails_both_ways(step_s):
+    said = jump(clock(), history(run_boot_offset_s=BOOT_S - step_s))
+    assert (said.verdict, said.cause) == (Verdict.FAIL, "jumped-during-the-run")
+    assert said.observed == {"boot_offset_s": BOOT_S, "run_step_s": step_s}
+    assert said.remedy.startswith("rerun")
+    if abs(step_s) == 7_200.0:
+        assert said.says == "the clock moved by 2 h while the suite ran"
+
+
+@pytest.mark.parametrize("step_s", [-7_200.0, -61.0, -60.5, 60.5, 61.0, 7_200.0])
+def test_a_boot_time_that_does_not_add_up_fails_both_ways(step_s):
+    said = jump(clock(boot_s=BOOT_S + step_s), history())
+    assert (said.verdict, said.cause) == (Verdict.FAIL, "boot-time-off")
+    assert said.observed == {"boot_offset_s": BOOT_S, "run_step_s": 0.0}
+    if step_s == 7_200.0:
+        assert said.says == (
+            "booted at 2025-06-15 16:50:00Z by /proc/stat, 2025-06-15 14:50:00Z by clock and uptime"
+        )
+
+
+def test_a_clock_that_was_set_back_since_the_last_run_of_this_boot_fails():
+    for step_s in (60.5, 61.0, 7_200.0):
+        said = jump(clock(), history(boot_offset_s=BOOT_S + step_s))
+        assert (said.verdict, said.cause) == (Verdict.FAIL, "jumped-back")
+        assert said.observed == {"boot_offset_s": BOOT_S, "run_step_s": 0.0, "step_s": -step_s}
+    assert said.says == "the clock was set back by 2 h since before.json"
+
+
+def test_a_clock_that_was_put_forward_passes_with_a_note():
+    for step_s in (60.5, 61.0, 7_200.0):
+        said = jump(clock(), history(boot_offset_s=BOOT_S - step_s))
+        assert said.verdict is Verdict.PASS
+        assert said.observed["step_s"] == step_s
+        assert len(said.notes) == 1
+    assert said.notes[0].startswith("the clock was put forward by 2 h since before.json")
+    still = jump(clock(), history())
+    assert still.observed == {"boot_offset_s": BOOT_S, "run_step_s": 0.0, "step_s": 0.0}
+
+
+def test_the_last_run_counts_only_within_the_same_boot():
+    back = history(boot_offset_s=BOOT_S + 7_200.0)
+    for seen, earlier in (
+        (clock(boot_id="two"), back),
+        (clock(boot_id="aaa"), back),
+        (clock(), replace(back, boot_id=UNSEEN)),
+        (clock(boot_id=UNSEEN), replace(back, boot_id=UNSEEN)),
+        (clock(), history(boot_offset_s=UNSEEN)),
+    ):
+        said = jump(seen, earlier)
+        assert said.verdict is Verdict.PASS
+        assert "step_s" not in said.observed
+    same = jump(clock(boot_id=same_text("one")), back)
+    assert same.cause == "jumped-back"
+
+
+def test_an_unread_boot_time_is_not_compared():
+    assert jump(clock(boot_s=UNSEEN), history()).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("check", ["machine.clock.past", "machine.clock.jump"])
+def test_the_clock_is_judged_on_every_box(check):
+    from checks.core.registry import REGISTRY
+
+    (case,) = REGISTRY.checks[check].cases(expected())
+    assert case.subject == BOX
+    assert case.wanted.value is None
+    assert case.wanted.basis is Basis.INVARIANT
+    rule = "time only passes" if check.endswith("past") else "one second lasts one second"
+    assert case.wanted.source == rule
+
+
+def test_what_a_judge_says_cannot_be_changed_later():
+    wanted = wanted_memory(1, 2, 3)
+    with pytest.raises(AttributeError):
+        wanted.total_bytes = 2
+    with pytest.raises(TypeError):
+        judge.MemoryWanted(1, 2, 3)
