@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from checks.core import about
@@ -40,6 +40,7 @@ class Options:
     """What the command line asks for."""
 
     host: str
+    """Empty in a replay: then the ledger says it."""
     ledger_dir: str | None = None
     expected: tuple[str, ...] = ()
     replay: str | None = None
@@ -128,10 +129,14 @@ class Session:
         begin = self._begin_row(run_id, started_s)
         replayed = self.replayed
         recorded = None if replayed is None else replayed.observations(self.registry)
-        supplied = {"machine.history": self._history()}
+        # a replay recalls it, and touches this machine for nothing
+        supplied = {} if replayed is not None else {"machine.history": self._history()}
         with held():
             # a signal between these two would leave a journal that nobody finishes
-            self.journal = Journal(self.folder.journal_path(run_id), begin)
+            # what a replay loses in a crash, the next replay makes again
+            self.journal = Journal(
+                self.folder.journal_path(run_id), begin, durable=replayed is None
+            )
             self.runner = Runner(
                 registry=self.registry,
                 expected=self.loaded.expected,
@@ -172,7 +177,7 @@ class Session:
                 "user_id": os.getuid(),
             },
             "versions": about.versions(),
-            "time": self._time(started_s),
+            "time": self._time(started_s) if self.replayed is None else self.replayed.row["time"],
             "profile": encode(self.loaded.profile),
             "expectations": encode(self.loaded.numbers),
             "previous": self._follows(),
@@ -326,6 +331,8 @@ def open_session(options: Options) -> Session:
     if options.only is not None and options.only not in AREAS:
         raise UsageError(f"--only {options.only}: this version has the areas {', '.join(AREAS)}")
     replayed = _checked_ledger(options.replay) if options.replay else None
+    if replayed is not None and not options.host:
+        options = replace(options, host=str(replayed.row["host"]))
     baseline = _checked_ledger(options.baseline) if options.baseline else None
     folders = expected_folders(options.expected)
     if replayed is not None and not options.expected:
@@ -379,9 +386,4 @@ def _recorded_expectations(ledger: Ledger) -> Loaded:
     )
 
 
-def replay_host(path: str, host: str | None) -> str:
-    """Find the host that a replay speaks of: the ledger's own, unless the user names it."""
-    return host or str(_checked_ledger(path).row["host"])
-
-
-__all__: Sequence[str] = ("Options", "Session", "StoreError", "open_session", "replay_host")
+__all__: Sequence[str] = ("Options", "Session", "StoreError", "open_session")

@@ -21,7 +21,7 @@ from checks.core.verdict import LOOKS, Verdict
 from checks.ledger.document import Ledger
 from checks.report.terminal import Style, render
 from checks.report.text import visible
-from checks.session import Options, Session, open_session, replay_host
+from checks.session import Options, Session, open_session
 
 EXIT_USAGE = int(pytest.ExitCode.USAGE_ERROR)
 PYTEST_OWN = range(2, 7)
@@ -52,14 +52,12 @@ def open_suite(
 
 def _open(config: pytest.Config, host: str | None, replay: str | None) -> Session:
     expected = tuple(config.getoption("--expected"))
-    if replay:
-        host = replay_host(replay, host)
-    if not host:
+    if not host and not replay:
         known = ", ".join([LOCAL_HOST, *known_hosts(expected_folders(expected))])
         raise UsageError(f"say which box this is: --host NAME. Known: {known}")
     return open_session(
         Options(
-            host=host,
+            host=host or "",
             ledger_dir=config.getoption("--ledger-dir"),
             expected=expected,
             replay=replay,
@@ -71,6 +69,10 @@ def _open(config: pytest.Config, host: str | None, replay: str | None) -> Sessio
             root=config.getoption("--root"),
         )
     )
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal ends the run. Under this name pytest says so without naming a line of ours."""
 
 
 class FindingFailed(Exception):  # noqa: N818 - its text is the finding; users never see its name
@@ -184,7 +186,7 @@ class Suite:
         if self.interrupted_by:
             return  # the first one is being obeyed
         self.interrupted_by = signal.Signals(number).name
-        raise KeyboardInterrupt(self.interrupted_by)
+        raise Interrupted(self.interrupted_by)
 
     def judge(self, check: str, subject: str) -> Finding:
         """Find out about one subject and tell whoever listens."""

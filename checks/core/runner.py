@@ -73,13 +73,15 @@ class Runner:
     observations: dict[Key, Observation] = field(default_factory=dict)
     findings: dict[Key, Finding] = field(default_factory=dict)
     controls: dict[str, ControlOutcome] = field(default_factory=dict)
+    _cases: dict[str, tuple[Case[object], ...]] = field(default_factory=dict)
 
     def cases(self, check: Check) -> tuple[Case[object], ...]:
         """List the subjects of a check; where there are none the caller gets one that says so."""
-        found = tuple(check.cases(self.expected))
-        return found or (
-            Case(subject=BOX, wanted=NotDeclared(fact="the profile declares no subject for it")),
-        )
+        if check.name not in self._cases:
+            found = tuple(check.cases(self.expected))
+            nothing = NotDeclared(fact="the profile declares no subject for it")
+            self._cases[check.name] = found or (Case(subject=BOX, wanted=nothing),)
+        return self._cases[check.name]
 
     def judge(self, check_name: str, subject: str) -> Finding:
         """Find out about one subject of one check, once.

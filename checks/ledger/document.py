@@ -79,7 +79,7 @@ def assemble(
     not_run = {(r["check"], r["subject"]): r["why"] for r in rows if r["event"] == "not-run"}
     findings += _unfound(begin, not_run, set(found), ending, open_probes)
     profile = decode(Profile, begin["profile"]["content"])
-    day = day_of(begin["run"]["started_utc"])
+    day = day_of(utc_text(begin["time"]["started_s"]))  # of the box's run, also in a replay
     findings += waiver_findings(profile.waiver, findings, day)
     findings.sort(key=lambda finding: finding.key)
     result = outcome(

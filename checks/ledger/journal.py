@@ -34,8 +34,8 @@ def _line(row: Row) -> bytes:
 class Journal:
     """Appends events to a file, each flushed to disk before the call returns, and keeps them."""
 
-    def __init__(self, path: Path, begin: Row) -> None:
-        """Create the journal with its first line.
+    def __init__(self, path: Path, begin: Row, *, durable: bool = True) -> None:
+        """Create the journal with its first line; only a durable one waits for the disk.
 
         Raises:
             StoreError: the folder cannot be written.
@@ -43,6 +43,7 @@ class Journal:
         """
         self.path = path
         self.begin = begin
+        self.durable = durable
         self.events: list[Row] = []
         self.started_s = time.monotonic()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
@@ -61,7 +62,8 @@ class Journal:
         data = _line(row)
         while data:
             data = data[os.write(self._descriptor, data) :]
-        os.fsync(self._descriptor)
+        if self.durable:
+            os.fsync(self._descriptor)
 
     def add(self, event: str, **fields: Json) -> None:
         """Write one event.
