@@ -240,20 +240,16 @@ def test_a_cgroup_namespace_that_hides_the_own_limit_is_unknown_and_not_unlimite
         assert found[name]["remedy"]
 
 
-def test_a_process_of_another_user_is_not_taken_for_seen(suite, tmp_path, hierarchy, started):
+def test_a_process_of_another_user_is_not_taken_for_seen(
+    suite, tmp_path, open_path, hierarchy, started
+):
     """A user without root sees the command line of root's server, not its port nor environment."""
     folders = hierarchy.make(f"preflight-{os.getpid()}", quota_cpus=LIMIT)
     server = start(tmp_path, started, folders, THREADS)
-    tmp_path.chmod(0o777)
-    for parent in tmp_path.parents:
-        if parent.stat().st_mode & 0o777 == 0o700:
-            parent.chmod(0o755)
-    with contextlib.suppress(FileNotFoundError):
-        (tmp_path / "out.txt").unlink()
     silent = subprocess.Popen(["sleep", "120"])
     try:
         text = profile(server) + f'[[serve]]\nname = "silent"\nwhere = "pid:{silent.pid}"\n'
-        run = suite.run(tmp_path, profile=text, uid=65534)
+        run = suite.run(open_path, profile=text, uid=65534)
     finally:
         silent.kill()
         silent.wait(timeout=10)

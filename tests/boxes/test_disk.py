@@ -1,0 +1,218 @@
+"""Room on real file systems: bytes, inodes, none of either, and a model that is there already."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.boxes import Box, plain_box
+
+FREE = "machine.disk.free"
+INODES = "machine.disk.inodes"
+MODEL = "example-org/chat-8b"
+GB = 10**9
+
+
+def can_mount() -> bool:
+    return os.geteuid() == 0
+
+
+@pytest.fixture
+def small(tmp_path) -> Iterator[Path]:
+    """A file system of 8 MiB and 200 inodes."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mount(place, "size=8m,nr_inodes=200")
+    yield place
+    with contextlib.suppress(subprocess.CalledProcessError):
+        subprocess.run(["umount", "-l", str(place)], check=True, capture_output=True)
+
+
+def mount(place: Path, options: str) -> None:
+    command = ["mount", "-t", "tmpfs", "-o", options, "preflight-test", str(place)]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def fill(place: Path, leave_bytes: int) -> None:
+    room = os.statvfs(place)
+    size = room.f_frsize * room.f_bavail - leave_bytes
+    (place / "filler").write_bytes(b"\0" * size)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not can_mount(), reason="needs root: to mount a small file system")
+class TestRealFileSystems:
+    def test_a_full_folder_for_temporary_files_fails(self, suite, tmp_path, small):
+        fill(small, 4_096 * 3)
+        run = suite.run(tmp_path, env={"TMPDIR": str(small)})
+        found = run.finding(FREE, "tmp")
+        assert (found["verdict"], found["cause"]) == ("fail", "no-room")
+        assert str(small) in found["remedy"]
+        assert run.finding(INODES, "tmp")["verdict"] == "pass"
+
+    def test_no_inodes_fail_although_bytes_are_free(self, suite, tmp_path, small):
+        with contextlib.suppress(OSError):
+            for number in range(500):
+                (small / f"{number}").touch()
+        run = suite.run(tmp_path, env={"TMPDIR": str(small)})
+        found = run.finding(INODES, "tmp")
+        assert (found["verdict"], found["cause"]) == ("fail", "no-inodes")
+        assert found["observed"]["inodes_free_count"] == 0
+        assert "df -i" in found["remedy"]
+        assert run.finding(FREE, "tmp")["verdict"] == "pass"
+
+    def test_the_same_file_system_with_room_passes(self, suite, tmp_path, small):
+        run = suite.run(tmp_path, env={"TMPDIR": str(small)})
+        assert run.finding(FREE, "tmp")["verdict"] == "pass"
+        assert run.finding(INODES, "tmp")["verdict"] == "pass"
+
+    def test_a_file_system_without_a_number_of_inodes_passes(self, suite, tmp_path):
+        place = tmp_path / "endless"
+        place.mkdir()
+        mount(place, "size=8m,nr_inodes=0")
+        try:
+            run = suite.run(tmp_path, env={"TMPDIR": str(place)})
+        finally:
+            subprocess.run(["umount", "-l", str(place)], check=True, capture_output=True)
+        found = run.finding(INODES, "tmp")
+        assert found["verdict"] == "pass"
+        assert "no fixed number" in found["says"]
+
+    def test_a_cache_that_is_full_of_the_very_model_passes_and_without_it_fails(
+        self, suite, tmp_path, small
+    ):
+        blobs = small / "hub" / "models--example-org--chat-8b" / "blobs"
+        blobs.mkdir(parents=True)
+        (blobs / "a1b2").write_bytes(b"\0" * 5_000_000)
+        (blobs / "c3d4.incomplete").write_bytes(b"\0" * 500_000)
+        fill(small, 600_000)
+        profile = f'[[serve]]\nname = "chat"\nmodel = "{MODEL}"\nmodel_bytes = 6_000_000\n'
+        env = {"HF_HOME": str(small), "HF_HUB_CACHE": None}
+        there = suite.run(tmp_path, profile=profile, env=env)
+        found = there.finding(FREE, "model-cache")
+        assert found["verdict"] == "pass", found["says"]
+        assert found["basis"] == "declared"
+        (blobs / "a1b2").rename(small / "hub" / "another")
+        gone = suite.run(tmp_path, profile=profile, env=env)
+        assert gone.finding(FREE, "model-cache")["cause"] == "no-room"
+
+
+# Which folder is looked at, on recorded trees
+
+
+def room(free_bytes: int, inodes: int = 10**6) -> dict[str, int]:
+    return {
+        "total_bytes": 100 * GB,
+        "free_bytes": free_bytes,
+        "inodes": inodes,
+        "inodes_free": inodes,
+    }
+
+
+def box_with(environ: dict[str, str], where: str) -> Box:
+    """A box with room nowhere but there."""
+    box = plain_box()
+    box.recorded["environ"] = environ
+    box.recorded["statvfs"] = {"/": room(0), where: room(20 * GB)}
+    return box
+
+
+WANTED = f'[[serve]]\nname = "chat"\nmodel = "{MODEL}"\nmodel_bytes = {16 * GB}\n'
+CACHES = {
+    "the hub's default": ({"HOME": "/home/u"}, "/home/u/.cache/huggingface/hub", ""),
+    "XDG_CACHE_HOME": ({"HOME": "/home/u", "XDG_CACHE_HOME": "/x"}, "/x/huggingface/hub", ""),
+    "HF_HOME": ({"HOME": "/home/u", "XDG_CACHE_HOME": "/x", "HF_HOME": "/hf"}, "/hf/hub", ""),
+    "HF_HUB_CACHE": ({"HOME": "/home/u", "HF_HOME": "/hf", "HF_HUB_CACHE": "/hc"}, "/hc", ""),
+    "the profile": (
+        {"HOME": "/home/u", "HF_HUB_CACHE": "/hc"},
+        "/srv/models",
+        '[paths]\nmodel_cache = "/srv/models"\n',
+    ),
+    "the profile with ~": (
+        {"HOME": "/home/u"},
+        "/home/u/models",
+        '[paths]\nmodel_cache = "~/models"\n',
+    ),
+    "the nearest parent of a folder that is missing": (
+        {"HOME": "/home/u"},
+        "/srv",
+        '[paths]\nmodel_cache = "/srv/not/made/yet"\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CACHES)
+def test_the_cache_is_looked_for_where_the_hub_would_put_it(suite, tmp_path, name):
+    environ, where, paths = CACHES[name]
+    box = box_with(environ, where)
+    run = suite.run(tmp_path / "a", root=box.write(tmp_path / "a" / "t"), profile=paths + WANTED)
+    found = run.finding(FREE, "model-cache")
+    assert found["verdict"] == "pass", found["says"]
+    assert where in found["says"]
+    box = box_with(environ, where)
+    box.recorded["statvfs"][where] = room(15 * GB)
+    run = suite.run(tmp_path / "b", root=box.write(tmp_path / "b" / "t"), profile=paths + WANTED)
+    found = run.finding(FREE, "model-cache")
+    assert found["cause"] == "no-room", found["says"]
+    assert "free 953.7 MiB" in found["remedy"]
+
+
+def test_what_is_cached_counts_once_and_links_do_not_count(suite, tmp_path):
+    cache = "/srv/models"
+    box = box_with({"HOME": "/home/u"}, cache)
+    box.recorded["statvfs"][cache] = room(10)
+    blobs = f"{cache}/models--example-org--chat-8b/blobs"
+    box.put(f"{blobs}/a", b"x" * 900).put(f"{blobs}/b", b"x" * 90)
+    box.link(f"{cache}/models--example-org--chat-8b/snapshots/1/model.safetensors", "../../blobs/a")
+    box.link(f"{blobs}/loop", "loop")
+    profile = f'[paths]\nmodel_cache = "{cache}"\n[[serve]]\nname = "c"\nmodel = "{MODEL}"\n'
+    tree = box.write(tmp_path / "tree")
+    for size, verdict in ((1_000, "pass"), (1_005, "fail")):
+        # 990 bytes lie there, a link is a few more, and 10 are free
+        text = f"{profile}model_bytes = {size + 4 * (verdict == 'pass')}\n"
+        found = suite.run(tmp_path, root=tree, profile=text).finding(FREE, "model-cache")
+        assert found["verdict"] == verdict, found["says"]
+
+
+def test_a_folder_that_nothing_names_is_unknown(suite, tmp_path):
+    box = plain_box()
+    box.recorded["environ"] = {}
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=WANTED)
+    found = run.finding(FREE, "model-cache")
+    assert (found["verdict"], found["reason"]) == ("unknown", "not-observable")
+
+
+def test_a_tree_without_sizes_is_unknown_and_not_roomy(suite, tmp_path):
+    for number, value in enumerate(({}, {"/": {}}, {"/": {"free_bytes": "many"}}, {"/": None})):
+        box = plain_box()
+        box.recorded["statvfs"] = value
+        folder = tmp_path / str(number)
+        run = suite.run(folder, root=box.write(folder / "tree"), profile=WANTED)
+        for subject in ("model-cache", "tmp", "ledgers"):
+            for check in (FREE, INODES):
+                assert run.finding(check, subject)["verdict"] == "unknown"
+        assert run.code == 10
+
+
+def test_a_cache_that_may_not_be_read_is_unknown_and_not_empty(suite, open_path):
+    """Taken for empty it would fail for want of room although the model is there."""
+    blobs = open_path / "cache" / "models--example-org--chat-8b" / "blobs"
+    blobs.mkdir(parents=True)
+    blobs.chmod(0o000)
+    profile = (
+        f'[paths]\nmodel_cache = "{open_path}/cache"\n[[serve]]\nname = "c"\nmodel = "{MODEL}"\n'
+    )
+    run = suite.run(
+        open_path,
+        profile=f"{profile}model_bytes = {10**17}\n",
+        uid=65534 if os.geteuid() == 0 else 0,
+    )
+    blobs.chmod(0o755)
+    found = run.finding(FREE, "model-cache")
+    assert (found["verdict"], found["reason"]) == ("unknown", "not-observable"), found["says"]
+    assert "root" in found["remedy"]

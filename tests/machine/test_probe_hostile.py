@@ -1,0 +1,334 @@
+"""Trees that no kernel would show: never a traceback, never a hang, never a pass on what was not read.
+
+The files are not listed by hand: a first look at a healthy box tells which ones the probes read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from checks.core.codec import encode
+from checks.core.expectation import Expected
+from checks.core.facts import Observation
+from checks.core.profile import Hardware, Paths, Profile, Serve
+from checks.core.registry import load_areas
+from checks.core.runner import Runner, receive
+from checks.core.world import World
+from checks.machine.probe import history_facts
+from tests.support.boxes import NVIDIA_VERSION, Box, add_gpu, arm_board, plain_box
+from tests.support.layouts import CGROUP, V1_CPU, V1_CPUSET, lines_1
+
+REGISTRY = load_areas()
+SLOW_S = 4.0
+"""A probe has five seconds; one that needs as long for one file is broken."""
+
+
+class Recording(World):
+    """A world that remembers what was asked of it."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.asked: set[str] = set()
+
+    def path(self, path: str) -> Path:
+        self.asked.add(path)
+        return super().path(path)
+
+
+PROFILE = Profile(
+    schema=1,
+    hardware=Hardware(
+        architecture="x86_64",
+        product_name="PowerEdge XE9680",
+        virtualization="none",
+        container="none",
+        memory_total_bytes=512 * 2**30,
+        memory_available_min_bytes=2**30,
+    ),
+    paths=Paths(model_cache="/srv/hub"),
+    serve=(
+        Serve(name="port", command="run -t 4", where="port:8000", model="a/b", model_bytes=10),
+        Serve(name="pid", command="run -t 4", where="pid:900"),
+        Serve(name="name", command="run -t 4", where="process:llama-server"),
+        Serve(name="unit", command="run -t 4", where="unit:llama.service"),
+    ),
+)
+
+
+class Nowhere:
+    def opened(self, *_: object) -> None: ...
+
+    seen = controlled = found = opened
+
+
+def look(world: World) -> dict[str, str]:
+    """Probe everything in this process, so that an exception is one, and judge it."""
+    observations = {}
+    for probe in REGISTRY.probes.values():
+        for subject, target in probe.targets(PROFILE).items():
+            if probe.read is None:
+                seen = history_facts(
+                    ledger="", newest_s=0.0, boot_id="", boot_offset_s=0.0, world=world
+                )
+            else:
+                started_s = time.monotonic()
+                seen = probe.read(world, target)
+                assert time.monotonic() - started_s < SLOW_S, (probe.name, subject)
+            seen = receive(probe.sees, encode(seen))
+            one = Observation(probe=probe.name, subject=subject, seen=seen, elapsed_s=0.0)
+            observations[probe.name, subject] = one
+    runner = Runner(
+        registry=REGISTRY,
+        expected=Expected(profile=PROFILE, profile_file="planted.toml"),
+        recorder=Nowhere(),
+        world=world,
+        with_controls=False,
+        recorded=observations,
+        recorded_end="complete",
+    )
+    runner.look_at_everything()
+    verdicts = {}
+    for check in REGISTRY.checks.values():
+        for case in runner.cases(check):
+            found = runner.judge(check.name, case.subject)
+            assert found.reason is None or found.reason.value != "lost", found.says
+            verdicts[f"{check.name}[{case.subject}]"] = found.verdict.value
+    encode(runner.fingerprint())
+    return verdicts
+
+
+def version_2_box() -> Box:
+    path = "/system.slice/llama.service"
+    box = plain_box().listen(8000, 70).put("/proc/driver/nvidia/version", NVIDIA_VERSION)
+    add_gpu(box, "0000:18:00.0", vendor="0x10de", device="0x2330", model="H100", uuid="GPU-1")
+    box.group(f"{CGROUP}/system.slice", cpu_max="max 100000", effective="0-7")
+    box.group(f"{CGROUP}{path}", cpu_max="400000 100000", cpu_stat="nr_periods 4\nnr_throttled 1")
+    box.put("/sys/devices/system/memory/block_size_bytes", "8000000\n")
+    box.put("/sys/devices/system/memory/memory0/state", "online\n")
+    box.put("/sys/firmware/dmi/entries/17-0/raw", b"\x11\x28" + b"\1" * 38 + b"SERIAL\0\0")
+    box.put("/srv/hub/models--a--b/blobs/x", "12345678901")
+    return box.process(900, "/opt/llama-server", cgroup=f"0::{path}\n", sockets=(70,))
+
+
+def version_1_box() -> Box:
+    path = "/system.slice/llama.service"
+    box = plain_box().drop(CGROUP).mounts(V1_CPU + V1_CPUSET).listen(8000, 70)
+    box.group_1(f"{CGROUP}/cpu,cpuacct").group(f"{CGROUP}/cpuset", cpuset="0-7", effective_1="0-7")
+    box.group_1(f"{CGROUP}/cpu,cpuacct/system.slice")
+    box.group_1(f"{CGROUP}/cpu,cpuacct{path}", 400_000)
+    box.group(f"{CGROUP}/cpuset{path}", cpuset="0-7", effective_1="0-7")
+    box.process(900, "/opt/llama-server", cgroup=lines_1(path, path), sockets=(70,))
+    return box.put("/srv/hub/models--a--b/blobs/x", "12345678901")
+
+
+BOXES = {"version 2": version_2_box, "version 1": version_1_box, "Arm": arm_board}
+
+
+# What may not pass where a file makes no sense. `cpu` stands for every place of the profile.
+
+THREADS = tuple(f"machine.cpu.threads[{serve.name}]" for serve in PROFILE.serve)
+QUOTA_1 = f"{CGROUP}/cpu,cpuacct/system.slice/llama.service"
+MUST_NOT_PASS: dict[str, tuple[str, ...]] = {
+    "/proc/meminfo": ("machine.memory.total[box]", "machine.memory.available[box]"),
+    "/proc/900/status": THREADS,
+    "/proc/900/cgroup": THREADS,
+    "/proc/4242/mountinfo": THREADS,
+    f"{CGROUP}/system.slice/llama.service/cpu.max": THREADS,
+    f"{CGROUP}/system.slice/cpu.max": THREADS,
+    f"{QUOTA_1}/cpu.cfs_quota_us": THREADS,
+    f"{QUOTA_1}/cpu.cfs_period_us": THREADS,
+    "/sys/class/dmi/id/product_name": ("machine.identity.product[box]",),
+    "/proc/net/tcp": THREADS[:1],
+}
+
+ALLOWED = {("a negative number", f"{QUOTA_1}/cpu.cfs_quota_us")}
+"""-1 is how version 1 says that there is no quota."""
+
+GARBAGE: dict[str, bytes] = {
+    "empty": b"",
+    "one NUL": b"\0",
+    "every byte": bytes(range(256)) * 4,
+    "text": b"this is not the file you are looking for\n",
+    "a long number": b"9" * 5_000 + b"\n",
+    "a negative number": b"-1\n",
+    "not a number": b"nan inf -inf 1e309\n",
+    "other digits": "٣٣٣ ٤٤٤\n".encode(),
+    "many lines": b":::\n" * 20_000,
+    "lone surrogates": b"\xed\xa0\x80\xed\xb0\x80\n",
+    "escape sequences": b"\x1b[2J\x1b]0;owned\x07\n",
+    "huge": b"0123456789 abcdefghijklmnopqrstuvw: -\n" * 270_000,
+}
+SHAPES = ("FIFO", "folder", "loop", "gone", "hidden")
+
+
+@dataclass
+class Tree:
+    root: Path
+    baseline: dict[str, str]
+    asked: list[str] = field(default_factory=list)
+
+    def place(self, path: str) -> Path:
+        return self.root / path.lstrip("/")
+
+
+@pytest.fixture(scope="module", params=BOXES)
+def tree(request) -> Iterator[Tree]:
+    folder = Path(tempfile.mkdtemp(prefix="preflight-hostile-"))
+    folder.chmod(0o755)
+    root = BOXES[request.param]().write(folder)
+    world = Recording(root)
+    baseline = look(world)
+    files = sorted(p for p in world.asked if (root / p.lstrip("/")).exists())
+    yield Tree(root, baseline, files)
+    shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def replaced(place: Path, shape: str) -> Iterator[None]:
+    """Put something else in the place of a file or folder for a while."""
+    kept = place.with_name(place.name + ".kept-by-the-test")
+    place.rename(kept)
+    try:
+        if shape == "FIFO":
+            os.mkfifo(place)
+        elif shape == "folder":
+            place.mkdir()
+            (place / "x").write_text("x")
+        elif shape == "loop":
+            place.symlink_to(place.name)
+        elif shape == "hidden":
+            place.mkdir() if kept.is_dir() else place.write_bytes(kept.read_bytes())
+            place.chmod(0o000)
+        elif shape != "gone":
+            place.write_bytes(GARBAGE[shape])
+        yield
+    finally:
+        if place.is_dir() and not place.is_symlink():
+            place.chmod(0o755)
+            shutil.rmtree(place)
+        elif place.is_symlink() or place.exists():
+            place.unlink()
+        kept.rename(place)
+
+
+@contextlib.contextmanager
+def unprivileged() -> Iterator[None]:
+    """Root may read everything, so what is hidden has to be looked at as another user."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_the_healthy_trees_pass_what_is_watched_below(tree):
+    if tree.place("/proc/900").exists():
+        for path in {*MUST_NOT_PASS} & {*tree.asked}:
+            assert {tree.baseline[name] for name in MUST_NOT_PASS[path]} == {"pass"}
+    assert len(tree.asked) > 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [*GARBAGE, *SHAPES])
+def test_no_file_of_any_shape_breaks_a_probe_or_passes_unread(tree, shape):
+    for path in tree.asked:
+        place = tree.place(path)
+        if place in (tree.root, tree.root / "proc"):
+            continue
+        with replaced(place, shape):
+            if shape == "hidden":
+                with unprivileged():
+                    verdicts = look(World(tree.root))
+            else:
+                verdicts = look(World(tree.root))
+        if shape == "gone" or (shape, path) in ALLOWED:
+            continue  # what a missing file means is tested where it is read
+        for name in MUST_NOT_PASS.get(path, ()):
+            assert verdicts[name] != "pass", (path, name)
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_no_text_in_any_file_ends_in_an_exception(tree, data):
+    path = data.draw(st.sampled_from([p for p in tree.asked if tree.place(p).is_file()]))
+    place = tree.place(path)
+    good = place.read_bytes()
+    start = data.draw(st.integers(0, len(good)))
+    end = data.draw(st.integers(start, len(good)))
+    piece = data.draw(
+        st.one_of(
+            st.binary(max_size=40),
+            st.text("0123456789-,:./ \n\tmaxE+", max_size=40).map(str.encode),
+            st.sampled_from([b"max", b"-1", b"0", b"18446744073709551615", b"\0", b"0-65535"]),
+        )
+    )
+    place.write_bytes(good[:start] + piece + good[end:])
+    try:
+        look(World(tree.root))
+    finally:
+        place.write_bytes(good)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "nonsense",
+        "{" * 3_000,
+        '{"environ": []}',
+        '{"environ": {"HOME": 3}}',
+        '{"uname": "x"}',
+        '{"statvfs": {"/": [1]}}',
+        '{"now_s": 1e999, "boot_s": -1, "pid": "x"}',
+        '{"pid": 1e300}',
+        '{"pid": -1, "now_s": 1, "boot_s": 1, "adjtimex_status": "on"}',
+        '{"modified_s": {"/var/lib/dpkg/status": "yesterday"}, "ledger_folder": 7}',
+        '{"now_s": ' + "9" * 400 + "}",
+        '{"uname": {"machine": "x\\u0000y", "node": "\\ud800"}}',
+    ],
+)
+def test_what_stands_in_recorded_json_is_an_error_in_one_line_or_is_looked_at(tmp_path, text):
+    from checks.core.errors import ProfileError
+
+    root = plain_box().write(tmp_path)
+    (root / "recorded.json").write_text(text)
+    world = None
+    with contextlib.suppress(ProfileError):
+        world = World(root)
+    if world is None:
+        with pytest.raises(ProfileError, match=r"recorded\.json"):
+            World(root)
+        return
+    verdicts = look(world)
+    assert "machine.clock.past[box]" in verdicts
+    if '"now_s"' not in text or "1e999" in text:
+        assert verdicts["machine.clock.past[box]"] == "unknown"
+
+
+def test_a_file_that_is_longer_than_the_limit_is_read_to_the_limit(tmp_path):
+    from checks.core.world import LARGEST_READ_BYTES
+
+    box = plain_box().put("/etc/os-release", b"x" * (LARGEST_READ_BYTES * 3))
+    text = World(box.write(tmp_path)).read("/etc/os-release")
+    assert isinstance(text, str)
+    assert LARGEST_READ_BYTES <= len(text) < LARGEST_READ_BYTES + 70_000
