@@ -661,3 +661,17 @@ def test_a_box_with_any_number_of_gpus_gets_a_verdict(suite, tmp_path, make, gpu
     run = suite.run(tmp_path, root=make().write(tmp_path / "tree"))
     assert run.code == 0
     assert len([slot for slot in run.ledger["fingerprint"] if slot.startswith("gpu[")]) == gpus
+
+
+# The table beside this file
+
+
+def test_every_test_that_the_table_names_exists():
+    table = (Path(__file__).parent / "README.md").read_text("utf-8")
+    named = set(re.findall(r"`(test_[a-z0-9_]+)`", table))
+    source = "".join(path.read_text("utf-8") for path in (HERE / "tests").rglob("test_*.py"))
+    assert {name for name in named if f"def {name}(" not in source} == set()
+    for path in re.findall(r"`(tests/[a-z_/]+\.py)`", table):
+        assert (HERE / path).is_file(), path
+    rows = re.findall(r"^\| (\d+) \|", table, re.MULTILINE)
+    assert [int(row) for row in rows] == list(range(1, 25))
