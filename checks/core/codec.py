@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 LARGEST_INT = 2**53 - 1
 """Largest integer that every JSON reader keeps exactly (RFC 8785, section 3.2.2.3)."""
+_SCALARS = {str: "a text", int: "an integer", bool: "true or false"}
 MARK = "unseen"
 """Key that tells an Unseen from every other object."""
 
@@ -71,6 +72,8 @@ def encode(value: object, path: str = "$") -> Json:
 
 
 def _text(value: str) -> str:
+    if value.isascii():
+        return value
     # File names and kernel text may hold bytes that are not UTF-8; Python hands them over as lone
     # surrogates, which no JSON reader accepts.
     return value.encode("utf-8", "backslashreplace").decode("utf-8")
@@ -107,6 +110,8 @@ def decode(cls: type[T], value: Json, path: str = "$") -> T:
 
 
 def _decode(hint: Any, value: Json, path: str) -> Any:  # noqa: ANN401 - a type hint is any object
+    if hint in _SCALARS:
+        return _expect(type(value) is hint, value, value, path, _SCALARS[hint])
     origin = typing.get_origin(hint)
     if origin is list:  # occurs in Json alone, which names itself from here on
         return _expect(isinstance(value, list), value, value, path, "a list")
@@ -122,15 +127,8 @@ def _decode(hint: Any, value: Json, path: str) -> Any:  # noqa: ANN401 - a type 
         return _expect(value is None, None, value, path, "null")
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _decode_enum(hint, value, path)
-    if hint is bool:
-        return _expect(isinstance(value, bool), value, value, path, "true or false")
-    if hint is int:
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return _expect(whole, value, value, path, "an integer")
     if hint is float:
         return _decode_float(value, path)
-    if hint is str:
-        return _expect(isinstance(value, str), value, value, path, "a text")
     if hint is datetime.date:
         return _decode_date(value, path)
     if hint is Unseen:
