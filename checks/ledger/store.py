@@ -313,7 +313,7 @@ class HostFolder:
     def _recover(self, registry: Registry, path: Path) -> tuple[Path, str]:
         raw = path.read_bytes()
         remains = read_journal(raw, path.name)
-        run_id = path.name.removeprefix(PREFIX).removesuffix(SUFFIX)
+        run_id = _id(path.name.removeprefix(PREFIX).removesuffix(SUFFIX))
         modified_s = path.stat().st_mtime
         finished = self._written(remains, run_id, modified_s)
         if finished is not None:
@@ -345,7 +345,7 @@ class HostFolder:
         # what `rebuild` makes of a journal whose first line is lost is named after the file
         ids, stamps = {run_id}, {_stamp(utc_text(modified_s))}
         if remains.begin is not None:
-            with suppress(KeyError, TypeError):
+            with suppress(KeyError, TypeError, AttributeError):
                 run = remains.begin["run"]
                 ids.add(str(run["id"]))
                 stamps.add(_stamp(run["started_utc"]))
@@ -371,6 +371,11 @@ class HostFolder:
         journal.unlink(missing_ok=True)
         fsync_folder(self.path)
         return path, "its ledger was whole already; the head was set"
+
+
+def _id(text: str) -> str:
+    """Make an id of what stands in the name of a journal, whoever named it."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:64] or "unknown"
 
 
 def _stamp(utc: str) -> str:
@@ -468,7 +473,7 @@ def empty_begin(*, host: str, run_id: str, started_s: float) -> Row:
     return {
         "host": host,
         "run": {
-            "id": run_id[:64] or "unknown",
+            "id": _id(run_id),
             "kind": "run",
             "label": "",
             "ticket": "",
