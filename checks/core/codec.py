@@ -60,9 +60,11 @@ def encode(value: object, path: str = "$") -> Json:
             "remedy": _text(value.remedy),
         }
     if is_dataclass(value) and not isinstance(value, type):
+        # what an older ledger lacks stays out of what is written of it
         return {
             field.name: encode(getattr(value, field.name), f"{path}.{field.name}")
             for field in fields(value)
+            if field.name in vars(value) or not isinstance(value, Facts)
         }
     if isinstance(value, list | tuple):
         return [encode(item, f"{path}[{index}]") for index, item in enumerate(value)]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 
 import rfc8785
 
 from checks.core.codec import Json
-from checks.core.facts import Facts, Observation, Unseen
+from checks.core.facts import Blind, Facts, Observation, Unseen
 
 Field = str | Unseen
 
@@ -50,8 +51,14 @@ def _digest(fields: Mapping[str, Field]) -> str | None:
     return "sha256:" + hashlib.sha256(rfc8785.dumps(plain)).hexdigest()
 
 
+_FIRST = ("vendor", "device", "product", "board", "model")
+
+
 def _text(fields: Mapping[str, Field]) -> str:
-    return " ".join(str(value) for value in fields.values() if not isinstance(value, Unseen))
+    """Show fields in an order of their own: a ledger, which is read in a replay, sorts them."""
+    names = [name for name in _FIRST if name in fields]
+    names += sorted(set(fields) - set(names))
+    return " ".join(str(fields[name]) for name in names if not isinstance(fields[name], Unseen))
 
 
 def _unread(side: str, fields: Mapping[str, Field]) -> tuple[str, ...]:
@@ -69,7 +76,7 @@ def fingerprint(observations: Iterable[Observation]) -> dict[str, Part]:
         components = getattr(type(observation.seen), "components", None)
         if not isinstance(observation.seen, Facts) or components is None:
             continue
-        for component in components(observation.seen):
+        for component in components(_filled(observation.seen)):
             parts[component.slot] = Part(
                 kind=_digest(component.kind),
                 identity=_digest(component.identity),
@@ -78,6 +85,18 @@ def fingerprint(observations: Iterable[Observation]) -> dict[str, Part]:
                 unread=(*_unread("kind", component.kind), *_unread("identity", component.identity)),
             )
     return dict(sorted(parts.items()))
+
+
+def _filled(facts: Facts) -> Facts:
+    """Give facts in which a field that an older ledger lacks has that as its value."""
+    missing = [field.name for field in fields(facts) if field.name not in vars(facts)]  # type: ignore[arg-type]
+    if not missing:
+        return facts
+    filled = copy.copy(facts)
+    for name in missing:
+        unseen = Unseen(Blind.NOT_RECORDED, f"{type(facts).__name__}.{name} was not recorded")
+        object.__setattr__(filled, name, unseen)
+    return filled
 
 
 class Change(str, Enum):
