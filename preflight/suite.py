@@ -219,15 +219,17 @@ class Suite:
 
         return judge
 
-    @pytest.hookimpl(hookwrapper=True)
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, Any, None]:
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Show a finding as itself: no traceback, no source line of ours."""
-        outcome = yield
-        report: pytest.TestReport = outcome.get_result()
-        if call.excinfo is not None and isinstance(call.excinfo.value, FindingFailed):
-            report.longrepr = str(call.excinfo.value)
+        said = call.excinfo.value if call.excinfo is not None else None
+        if isinstance(said, FindingFailed):
+            item.repr_failure = lambda *_, **__: str(said)  # type: ignore[method-assign]  # noqa: E731
+        report = yield
+        if isinstance(said, FindingFailed):
+            report.longrepr = str(said)
         elif report.failed and key_of(item):
             shown = call.excinfo.exconly() if call.excinfo else "no reason given"
             report.longrepr = redact_text(f"not judged: {shown}", ENVIRONMENT_SECRETS)
@@ -241,6 +243,7 @@ class Suite:
                 ("expected", dict(finding.expected)),
             ]
             report.preflight_verdict = finding.verdict.value  # type: ignore[attr-defined]
+        return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count failures that are no findings: they must not be lost in our exit code."""
