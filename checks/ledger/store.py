@@ -59,6 +59,19 @@ class Head:
     previous: dict[str, Json] | None
 
 
+_LOCKED: set[int] = set()
+"""Descriptors of the locks that this process holds."""
+
+
+def _let_go() -> None:
+    """Leave the locks to the parent: a probe that nothing can end must not keep a folder."""
+    while _LOCKED:
+        os.close(_LOCKED.pop())
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
 class HostFolder:
     """The folder `<ledgers>/<host>/`."""
 
@@ -107,6 +120,7 @@ class HostFolder:
         """
         try:
             self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            _LOCKED.add(self._lock)
         except OSError as error:
             raise store_error(self.path, error) from error
         end_s = time.monotonic() + wait_s
@@ -137,9 +151,10 @@ class HostFolder:
 
     def unlock(self) -> None:
         """Give the folder back."""
-        if self._lock >= 0:
+        if self._lock in _LOCKED:
+            _LOCKED.remove(self._lock)
             os.close(self._lock)
-            self._lock = -1
+        self._lock = -1
 
     # reading
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 import pytest
 
@@ -21,7 +22,7 @@ def tell(event: str, **fields: object) -> None:
     """Write one line, and wait at the event at which the test wants to do something first."""
     if _DESCRIPTOR < 0:
         return
-    line = json.dumps({"event": event, "pid": os.getpid(), **fields}).encode() + b"\n"
+    line = json.dumps({"event": event, "at_s": time.monotonic(), **fields}).encode() + b"\n"
     os.write(_DESCRIPTOR, line)
     if event == _PAUSE_AT:
         os.read(int(os.environ["CRASH_RESUME"]), 1)
@@ -53,5 +54,14 @@ def pytest_sessionfinish(session):
         crash_points.arm(int(os.environ["CRASH_DIE_AT"]))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_unconfigure():
+    # before the suite gives the signals back: from then on Python answers them as it always does
     tell("finished")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item):
+    """Drop a test without a report, as a plugin with a bug may do it."""
+    drop = os.environ.get("CRASH_DROP")
+    return True if drop and drop in item.nodeid else None
