@@ -10,7 +10,8 @@ from checks.core.expectation import Basis
 from checks.core.facts import Blind
 from checks.core.verdict import Reason, RunVerdict, Verdict
 from checks.ledger.canonical import pretty
-from checks.ledger.schema import FILES, parse_ledger, problems, validator
+from checks.ledger.quick import compiled
+from checks.ledger.schema import FILES, keeps, parse_ledger, problems, validator
 from tests.support.runs import HERE
 
 
@@ -154,3 +155,54 @@ def test_the_words_of_the_schema_are_those_of_the_code():
     assert set(unseen) == {reason.value for reason in Blind}
     run = schema["properties"]["run"]["properties"]
     assert set(run["verdict"]["enum"]) == {verdict.value for verdict in RunVerdict}
+
+
+def changes(row):
+    """Change a ledger everywhere, one place at a time, into every kind of value."""
+    values = (None, True, 1, 1.0, -1, 0.5, "", "x", "x\n", [], {}, ["a", "b"], {"a": 1}, SAME)
+
+    def walk(inside, path):
+        inner = list(inside.items() if isinstance(inside, dict) else enumerate(inside))
+        for key, item in inner[:30]:
+            for value in values:
+                if value is SAME:
+                    del inside[key]
+                else:
+                    inside[key] = value
+                yield (*path, key), value
+                if value is SAME and isinstance(inside, list):
+                    inside.insert(key, item)
+                else:
+                    inside[key] = item
+            if isinstance(item, dict | list):
+                yield from walk(item, (*path, key))
+        if isinstance(inside, dict):
+            inside["planted"] = 1
+            yield (*path, "planted"), 1
+            del inside["planted"]
+
+    yield from walk(row, ())
+
+
+@pytest.mark.slow
+def test_the_quick_answer_is_that_of_jsonschema(row):
+    quick, exact = keeps("preflight-ledger/1"), validator("preflight-ledger/1")
+    row["observations"] = row["observations"][:4]
+    row["findings"] = row["findings"][::5]
+    row["fingerprint"] = {"gpu[0]": row["fingerprint"]["gpu[0]"]}
+    for key in ("not_covered", "durations", "controls"):
+        row[key] = row[key][:1]
+    del row["versions"]["packages"], row["profile"]["content"]
+    row["versions"]["packages"], row["profile"]["content"] = {"rich": "1"}, {}
+    answers = {True: 0, False: 0}
+    for path, value in changes(row):
+        answer = quick(row)
+        assert answer is exact.is_valid(row), (path, value)
+        answers[answer] += 1
+    assert answers[False] > 1_000
+    assert answers[True] > 300
+
+
+def test_a_keyword_that_the_quick_answer_does_not_cover_is_refused():
+    with pytest.raises(KeyError, match="patternProperties"):
+        compiled({"type": "object", "patternProperties": {}})
