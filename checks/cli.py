@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from checks import __version__
-from checks.core.errors import BusyError, PreflightError, UsageError
+from checks.core.errors import BusyError, PreflightError, StoreError, UsageError
 from checks.core.expectation import NotDeclared, Wanted
 from checks.core.load import LOCAL_HOST, load_host
 from checks.core.paths import expected_folders, ledger_folder, suite_config
@@ -171,12 +171,12 @@ def _recover(folder: HostFolder) -> None:
         return
     try:
         folder.lock()
-    except BusyError:
-        _complain(f"a run of {folder.host} is under way; what follows is older")
-        return
-    try:
         for path, what in folder.recover(load_areas()):
             _complain(f"{path.name}: {what}")
+    except BusyError:
+        _complain(f"a run of {folder.host} is under way; what follows is older")
+    except StoreError as error:
+        _complain(f"an interrupted run waits to be recovered; what follows is older.\n{error}")
     finally:
         folder.unlock()
 

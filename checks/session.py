@@ -291,6 +291,7 @@ class Session:
         """Let go of the folder without a ledger; the journal stays for recovery."""
         if self.journal is not None:
             self.journal.close()
+            self.journal = None
         self.folder.unlock()
 
     def compared(self) -> tuple[str, Difference] | None:

@@ -193,8 +193,8 @@ class Suite:
         try:
             finding = self.session.judge(check, subject)
         except StoreError as error:
-            self.failure = usage(error)
-            pytest.exit(self.failure, returncode=EXIT_USAGE)
+            self.failure = usage(error)  # shown in full at the end, and once
+            pytest.exit("the journal cannot be written", returncode=EXIT_USAGE)
         self.config.hook.pytest_preflight_finding(finding=finding)
         return finding
 

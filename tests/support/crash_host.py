@@ -215,7 +215,13 @@ class End:
 class Server:
     """The client's side of `crash_server`."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: tuple[str, ...] = ()) -> None:
+        """Start it.
+
+        Args:
+            before: words of a command that runs the rest of its line, such as `unshare -rm`.
+
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         theirs_number = theirs.fileno()
         # A process that is started once, with one descriptor at a fixed number.
@@ -226,7 +232,7 @@ class Server:
             command = 'exec "$0" -I "$1"'
         env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "PREFLIGHT"))}
         self._process = subprocess.Popen(
-            ["bash", "-c", command, sys.executable, str(script)],
+            [*before, "bash", "-c", command, sys.executable, str(script)],
             pass_fds=[theirs_number],
             stdin=subprocess.DEVNULL,
             env=env | {"TERM": "dumb", "NO_COLOR": "1"},
@@ -239,6 +245,11 @@ class Server:
         self._runs = 0
         if not self._link.recv(100):
             raise RuntimeError("the fork server did not start")
+
+    @property
+    def root(self) -> Path:
+        """The file system as the server sees it, in a mount namespace of its own."""
+        return Path(f"/proc/{self._process.pid}/root")
 
     def start(self, job: str, argv: list[str], **env: str) -> Run:
         """Fork a job."""

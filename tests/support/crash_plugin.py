@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import time
 
 import pytest
@@ -34,6 +35,9 @@ def pytest_configure(config):
         import checks.session
 
         checks.session.WAIT_S = float(os.environ["CRASH_WAIT_S"])
+    if os.environ.get("CRASH_FILE_LIMIT"):
+        limit = int(os.environ["CRASH_FILE_LIMIT"])
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     tell("configured")
 
 
