@@ -215,6 +215,7 @@ class _Reading:
 
 
 def _join(path: str, key: str) -> str:
+    key = key or '""'
     return f"{path}.{key}" if path else key
 
 

@@ -7,6 +7,7 @@ Neither gives the line of a key in a file that parses, so `_lines` finds those.
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from checks.core.errors import Problem, ProfileError
 if TYPE_CHECKING:
     from pathlib import Path
 
-LARGEST_FILE_BYTES = 4_000_000
+LARGEST_FILE_BYTES = 500_000
+"""Nobody writes that much by hand; what is larger would take seconds to read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,104 +85,190 @@ def parse_toml(raw: bytes, name: str) -> Document:
         raise ProfileError(
             Problem(file=name, line=error.lineno, found=f"{error.msg}", wanted=wanted)
         ) from error
-    except (RecursionError, ValueError) as error:
-        # tomli recurses over nested values; int() refuses integers of thousands of digits.
-        found = "is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise ProfileError(Problem(file=name, found=found, wanted="write plain values")) from error
+    except RecursionError as error:
+        found, wanted = "is nested too deeply", "write plain values"
+        raise ProfileError(
+            Problem(file=name, line=_too_deep(text), found=found, wanted=wanted)
+        ) from error
+    except ValueError as error:
+        # int() refuses integers of thousands of digits, and datetime days that no calendar has
+        where = _first(r"[0-9_]{4000,}", text)
+        found, wanted = str(error), "write plain values"
+        raise ProfileError(Problem(file=name, line=where, found=found, wanted=wanted)) from error
     digest = hashlib.sha256(raw).hexdigest()
     return Document(file=name, sha256=digest, data=data, lines=_lines(text))
 
 
+def _first(pattern: str, text: str) -> int | None:
+    found = re.search(pattern, text)
+    return text.count("\n", 0, found.start()) + 1 if found else None
+
+
+def _too_deep(text: str) -> int | None:
+    """Find the line where a text, valid or not, begins to nest more than anybody means to."""
+    depth = 0
+    for found in _NESTING.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+        if depth > LARGEST_DEPTH or found[0].count(".") > LARGEST_DEPTH:
+            return text.count("\n", 0, found.start()) + 1
+    return None
+
+
+LARGEST_DEPTH = 50
+_NESTING = re.compile(
+    r'"""[\s\S]*?"""|'
+    r"'''[\s\S]*?'''|"
+    r'"(?:[^"\\\n]|\\.)*"(?!\s*\.)|'
+    r"'[^'\n]*'(?!\s*\.)|"
+    r"#[^\n]*|[\[\]{}]|"
+    r"(?:[^\s.=\[\]{}#]+[ \t]*\.[ \t]*)+"
+)
+
+
 def _lines(text: str) -> dict[str, int]:
-    """Find the line of each table and each key of a text that is known to be valid TOML."""
-    lines: dict[str, int] = {}
-    table = ""
-    counts: dict[str, int] = {}
-    for number, statement in _statements(text):
-        if statement.startswith("[["):
-            path = _absolute(_dotted(statement[2:]), counts)
-            counts[path] = counts.get(path, -1) + 1
-            table = f"{path}[{counts[path]}]"
-            lines.setdefault(path, number)
-            lines[table] = number
-        elif statement.startswith("["):
-            table = _absolute(_dotted(statement[1:]), counts)
-            lines.setdefault(table, number)
-        else:
-            parts = _dotted(statement)
-            for end in range(1, len(parts) + 1):
-                key = ".".join(parts[:end])
-                lines.setdefault(f"{table}.{key}" if table else key, number)
-    return lines
+    """Find the line of each table, key and element of a text that is known to be valid TOML."""
+    scan = _Scan(text)
+    while scan.position < len(text):
+        scan.step()
+    return scan.lines
 
 
-def _absolute(parts: list[str], counts: dict[str, int]) -> str:
-    """Put the index of the newest element behind each array of tables on the way."""
-    path = ""
-    for position, part in enumerate(parts):
-        path = f"{path}.{part}" if path else part
-        if path in counts and position < len(parts) - 1:
-            path = f"{path}[{counts[path]}]"
-    return path
+@dataclass
+class _Open:
+    """A list or an inline table that is not closed yet."""
+
+    path: str
+    index: int | None
+    """Of the element that comes next; None in an inline table."""
 
 
-def _dotted(text: str) -> list[str]:
-    """Split `a."b.c".d = …` or `a.b]` into its keys, without quotes."""
-    parts: list[str] = []
-    current = ""
-    quote = ""
-    for character in text:
-        if quote:
-            if character == quote:
-                quote = ""
-            else:
-                current += character
-        elif character in "\"'":
-            quote = character
-        elif character in "=]":
-            break
-        elif character == ".":
-            parts.append(current)
-            current = ""
-        elif not character.isspace():
-            current += character
-    return [*parts, current]
+class _Scan:
+    """Goes through valid TOML word by word and notes where each name and element stands."""
 
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+        self.number = 1
+        self.lines: dict[str, int] = {}
+        self.table = ""
+        self.counts: dict[str, int] = {}
+        """Index of the newest element of each array of tables."""
+        self.open: list[_Open] = []
+        self.key = ""
+        """Path that the value in hand belongs to."""
+        self.at_key = True
 
-def _statements(text: str) -> list[tuple[int, str]]:
-    """Give the line and the text of each header or key, at nesting depth zero."""
-    found: list[tuple[int, str]] = []
-    position, number, depth = 0, 1, 0
-    fresh = True
-    in_value = False
-    size = len(text)
-    while position < size:
-        character = text[position]
-        if fresh and not character.isspace() and character != "#" and not in_value:
-            end = text.find("\n", position)
-            found.append((number, text[position : end if end >= 0 else size]))
-            fresh = False
+    def step(self) -> None:
+        """Take one word: white space, a comment, a header, a key, a value or a bracket."""
+        character = self.text[self.position]
         if character == "\n":
-            number += 1
-            fresh = fresh or depth == 0
-            in_value = in_value and depth > 0
-        elif character == "#":
-            end = text.find("\n", position)
-            position = size if end < 0 else end
-            continue
+            self.number += 1
+            self.at_key = self.at_key or not self.open
+        if character == "#":
+            end = self.text.find("\n", self.position)
+            self.position = len(self.text) if end < 0 else end
+        elif character.isspace():
+            self.position += 1
+        elif character in "]}" and self.open:
+            self.open.pop()
+            self.at_key = False
+            self.position += 1
+        elif character == ",":
+            top = self.open[-1]
+            self.at_key = top.index is None
+            if top.index is not None:
+                top.index += 1
+            self.position += 1
+        elif self.at_key and character == "[" and not self.open:
+            self.header()
+        elif self.at_key:
+            self.name()
+        else:
+            self.value(character)
+
+    def header(self) -> None:
+        several = self.text.startswith("[[", self.position)
+        self.position += 2 if several else 1
+        path = self.absolute(self.dotted())
+        self.lines.setdefault(path, self.number)
+        if several:
+            self.counts[path] = self.counts.get(path, -1) + 1
+            path = f"{path}[{self.counts[path]}]"
+            self.lines[path] = self.number
+        self.table = path
+        self.position += 2 if several else 1
+        self.at_key = False
+
+    def absolute(self, parts: list[str]) -> str:
+        """Put the index of the newest element behind each array of tables on the way."""
+        path = ""
+        for position, part in enumerate(parts):
+            path = f"{path}.{part}" if path else part
+            if path in self.counts and position < len(parts) - 1:
+                path = f"{path}[{self.counts[path]}]"
+        return path
+
+    def name(self) -> None:
+        path = self.open[-1].path if self.open else self.table
+        for part in self.dotted():
+            path = f"{path}.{part}" if path else part
+            self.lines.setdefault(path, self.number)
+        self.key = path
+        self.position += 1  # the equals sign
+        self.at_key = False
+
+    def dotted(self) -> list[str]:
+        """Take `a."b.c" . d`, up to its equals sign or bracket."""
+        parts = []
+        while True:
+            self.blank()
+            start = self.position
+            if self.text[start] in "\"'":
+                self.position = _string_end(self.text, start)
+                parts.append(_unquoted(self.text[start : self.position]))
+            else:
+                found = _BARE.match(self.text, start)
+                self.position = found.end() if found else start + 1
+                parts.append(self.text[start : self.position])
+            self.blank()
+            if self.text[self.position] != ".":
+                return parts
+            self.position += 1
+
+    def blank(self) -> None:
+        while self.text[self.position] in " \t":
+            self.position += 1
+
+    def value(self, character: str) -> None:
+        top = self.open[-1] if self.open else None
+        path = self.key
+        if top is not None and top.index is not None:
+            path = f"{top.path}[{top.index}]"
+            self.lines.setdefault(path, self.number)
+        start = self.position
+        if character in "[{":
+            self.open.append(_Open(path, 0 if character == "[" else None))
+            self.at_key = character == "{"
+            self.position += 1
         elif character in "\"'":
-            end = _string_end(text, position)
-            number += text.count("\n", position, end)
-            position = end
-            continue
-        elif character == "=" and depth == 0:
-            in_value = True
-        elif character in "[{" and in_value:
-            depth += 1
-        elif character in "]}" and in_value:
-            depth -= 1
-        position += 1
-    return found
+            self.position = _string_end(self.text, start)
+            self.number += self.text.count("\n", start, self.position)
+        else:
+            found = _PLAIN.match(self.text, start)
+            self.position = found.end() if found else start + 1
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_PLAIN = re.compile(r"[^\s,\]}#]+")
+"""A number, a date or a truth value."""
+
+
+def _unquoted(text: str) -> str:
+    """Give the name that stands in quotes; the quotes themselves where there is none."""
+    if text[0] == '"' and "\\" in text:
+        name: str = tomli.loads(f"x = {text}")["x"]
+        return name
+    return text[1:-1] or '""'
 
 
 def _string_end(text: str, start: int) -> int:

@@ -17,6 +17,24 @@ LONGEST_INT = 20
 LARGEST_FILE_BYTES = 64_000_000
 """A ledger has less than 1 MB; a file this large is something else."""
 
+LARGEST_DEPTH = 100
+"""Nothing that a run writes nests a tenth as deep; what reads and writes it calls itself for each."""
+
+
+def _deeper_than(value: Json, levels: int) -> bool:
+    level = [value]
+    for _ in range(levels):
+        inner: list[Json] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+        if not inner:
+            return False
+        level = inner
+    return True
+
 
 def parse(raw: bytes, name: str) -> Json:
     """Parse JSON as RFC 8259 means it: no NaN, no key twice, no lone surrogates, nothing too deep.
@@ -62,6 +80,8 @@ def parse(raw: bytes, name: str) -> Json:
             parse_float=real,
             object_pairs_hook=pairs,
         )
+        if _deeper_than(value, LARGEST_DEPTH):
+            complain("is nested too deeply")
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeError:
         complain("is not UTF-8 throughout")
