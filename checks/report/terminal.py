@@ -161,12 +161,12 @@ def _unknowns(console: Console, findings: list[Finding]) -> None:
         names = ", ".join(row.name for row in blocked if row.blocked_by == name)
         line = Text("UNKNOWN ", style=LOOKS[Verdict.UNKNOWN].colour)
         line.append(visible(f"explained by {name}: {names}"), style="")
-        console.print(line)
+        _heading(console, line)
     if waiting:
         console.print()
         line = Text("UNKNOWN ", style=LOOKS[Verdict.UNKNOWN].colour)
         line.append(visible(f"{len(waiting)} never judged: {', '.join(r.name for r in waiting)}"))
-        console.print(line)
+        _heading(console, line)
         _field(console, "seen", waiting[0].says)
         _field(console, "do", waiting[0].remedy)
 
@@ -244,7 +244,14 @@ def _title(console: Console, label: str, row: Finding, colour: str) -> None:
     line = Text()
     line.append(label, style=f"bold {colour}")
     line.append(visible(f"  {row.name}"), style="bold")
-    console.print(line)
+    _heading(console, line)
+
+
+def _heading(console: Console, line: Text) -> None:
+    """Print a line that may be longer than the terminal is wide."""
+    for number, part in enumerate(line.wrap(console, console.width - _INDENT)):
+        part.rstrip()
+        console.print(Text(" " * _INDENT if number else "") + part, soft_wrap=True)
 
 
 def _field(console: Console, key: str, value: str) -> None:

@@ -18,5 +18,6 @@ def visible(text: str) -> str:
 
 def ascii_only(text: str) -> str:
     """Say a text in ASCII, for terminals that know no more."""
-    plain = unicodedata.normalize("NFKD", text.translate(_ASCII))
+    apart = unicodedata.normalize("NFKD", text.translate(_ASCII))
+    plain = "".join(letter for letter in apart if not unicodedata.combining(letter))
     return plain.encode("ascii", "backslashreplace").decode("ascii")
