@@ -18,11 +18,12 @@ from pathlib import Path
 
 from checks import __version__
 from checks.core.errors import BusyError, PreflightError, StoreError, UsageError
-from checks.core.expectation import NotDeclared, Wanted
+from checks.core.expectation import Expected, NotDeclared, Wanted
 from checks.core.load import LOCAL_HOST, load_host
+from checks.core.outcome import WAIVER_CAUSES, WAIVER_CHECK, waiver_findings
 from checks.core.paths import expected_folders, ledger_folder, suite_config
 from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
-from checks.core.registry import Check, load_areas
+from checks.core.registry import Check, cases_of, load_areas
 from checks.core.verdict import RunVerdict
 from checks.ledger.anonymous import anonymous
 from checks.ledger.canonical import pretty
@@ -285,12 +286,17 @@ def _explain(given: argparse.Namespace) -> int:
         for check in registry.checks.values():
             _say(f"{check.name:<34} {check.title}")
         return YES
+    if given.check == WAIVER_CHECK:
+        _say(f"{WAIVER_CHECK}\n\n{waiver_findings.__doc__}")
+        for slug, text in WAIVER_CAUSES.items():
+            _say(f"  {slug}: {text}")
+        return YES
     found = registry.checks.get(given.check)
     if found is None:
         names = [name for name in registry.checks if given.check in name]
         listed = ", ".join(names or registry.checks)
         raise UsageError(f"there is no check {given.check!r}; there are: {listed}")
-    loaded = load_host(given.host, expected_folders(given.expected), tuple(registry.checks))
+    loaded = load_host(given.host, expected_folders(given.expected), registry.units())
     _say(f"{found.name}\n")
     _say(found.explanation)
     _say("\nFails with")
@@ -307,9 +313,9 @@ def _explain(given: argparse.Namespace) -> int:
     return YES
 
 
-def _numbers(check: Check, expected: object) -> list[str]:
+def _numbers(check: Check, expected: Expected) -> list[str]:
     lines = []
-    for case in check.cases(expected):  # type: ignore[arg-type]
+    for case in cases_of(check, expected):
         if isinstance(case.wanted, Wanted):
             basis = case.wanted.basis.value
             lines.append(f"{case.subject}: {case.wanted.value} ({basis}: {case.wanted.source})")

@@ -16,9 +16,10 @@ from checks.core.expectation import Expectation, Expected
 from checks.core.facts import Blind, Facts, Unseen
 from checks.core.finding import Finding
 from checks.core.load import Loaded, Source, load_host
+from checks.core.outcome import ALL, SELECTION
 from checks.core.paths import expected_folders, ledger_folder
 from checks.core.redact import ENVIRONMENT_SECRETS, cap, redact_text
-from checks.core.registry import AREAS, Check, Registry, load_areas
+from checks.core.registry import AREAS, Check, Registry, cases_of, load_areas
 from checks.core.runner import Runner
 from checks.core.signals import held
 from checks.core.world import World
@@ -69,6 +70,8 @@ class Session:
     head: Head | None = None
     """As it was when this run began."""
     previous: Ledger | None = None
+    scope: str = ALL
+    """`all`, the one area that this run speaks of, or `selection`."""
     ledger: Row | None = None
     path: Path | None = None
     """Where the ledger lies, once it is written."""
@@ -80,20 +83,9 @@ class Session:
             return "replay"
         return "run" if self.world.live else "rehearsal"
 
-    @property
-    def scope(self) -> str:
-        """`all`, or the one area that this run speaks of."""
-        return self.options.only or "all"
-
     def cases(self, check: Check) -> list[str]:
         """List the subjects of a check under this profile."""
-        runner = Runner(
-            registry=self.registry,
-            expected=self.loaded.expected,
-            recorder=_Nowhere(),
-            world=self.world,
-        )
-        return [case.subject for case in runner.cases(check)]
+        return [case.subject for case in cases_of(check, self.loaded.expected)]
 
     def planned(self) -> list[tuple[str, str]]:
         """List every check and subject that applies to this host."""
@@ -105,14 +97,19 @@ class Session:
 
     # a run, from its first line to its ledger
 
-    def begin(self, waiting: Callable[[str], None]) -> None:
+    def begin(self, waiting: Callable[[str], None], *, selection: bool = False) -> None:
         """Take the folder, recover what earlier runs left, and write the journal's first line.
+
+        Args:
+            waiting: told if another run has to be waited for.
+            selection: whether the command line has picked out some of the checks.
 
         Raises:
             BusyError: another run of this host does not end.
             StoreError: the folder cannot be written.
 
         """
+        self.scope = SELECTION if selection else self.options.only or ALL
         self.folder.prepare()
         self.folder.lock(wait_s=WAIT_S, waiting=waiting)
         try:
@@ -306,15 +303,6 @@ class Session:
             return None
 
 
-class _Nowhere:
-    """A recorder for planning, where nothing happens that could be recorded."""
-
-    def opened(self, *_: object) -> None:
-        """Drop it."""
-
-    seen = controlled = found = opened
-
-
 def _word(text: str) -> str:
     return cap(redact_text(text, ENVIRONMENT_SECRETS), 200)
 
@@ -339,7 +327,7 @@ def open_session(options: Options) -> Session:
     if replayed is not None and not options.expected:
         loaded = _recorded_expectations(replayed)
     else:
-        loaded = load_host(options.host, folders, tuple(registry.checks))
+        loaded = load_host(options.host, folders, registry.units())
     ledgers = ledger_folder(options.ledger_dir)
     root = Path(options.root) if options.root else Path("/")
     return Session(

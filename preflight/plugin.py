@@ -6,6 +6,8 @@ same name where preflight is. In a pytest run that is not of this suite it does 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,9 +139,36 @@ def is_own(config: pytest.Config) -> bool:
     return config.inipath is not None and config.inipath.resolve() == CONFIG
 
 
+def _asked_for(config: pytest.Config) -> bool:
+    return bool(config.getoption("--host") or config.getoption("--replay"))
+
+
+def _start_again(config: pytest.Config) -> None:
+    """Start pytest anew with the suite's own settings, where the suite is named by its path.
+
+    pytest looks for its settings above everything on the command line that is a path, so a
+    `--ledger-dir ledgers` in the checkout makes it find the developers' settings.
+    """
+    words = list(config.invocation_params.args)
+    begin = sys.orig_argv[: -len(words)]
+    paths = [Path(str(word).partition("::")[0]) for word in config.args]
+    ours = any(path == SUITE or SUITE in path.parents for path in map(Path.resolve, paths))
+    if config.option.pyargs or not ours or [*begin, *map(str, words)] != sys.orig_argv:
+        return
+    capture = config.pluginmanager.getplugin("capturemanager")
+    if capture is not None:
+        capture.stop_global_capturing()  # give standard output and error back
+    sys.stdout.flush()
+    sys.stderr.flush()
+    settings = ["-c", str(CONFIG), f"--rootdir={SUITE}"]
+    os.execv(sys.executable, [sys.executable, *begin[1:], *settings, *map(str, words)])  # noqa: S606
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Switch xdist off before it starts workers: probes contend, and one run is one ledger."""
+    if not is_own(config) and _asked_for(config):
+        _start_again(config)
     if is_own(config) and getattr(config.option, "numprocesses", None):
         config.option.numprocesses = None
         config.option.dist = "no"
@@ -151,7 +180,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Load what is expected; every mistake of the command line or a profile ends here."""
     host, replay = config.getoption("--host"), config.getoption("--replay")
     if not is_own(config):
-        if host or replay:
+        if _asked_for(config):
             raise pytest.UsageError(
                 "these tests need the suite's own pytest settings. Run:\n"
                 "  preflight run --host NAME\n"

@@ -28,6 +28,8 @@ PYTEST_OWN = range(2, 7)
 """pytest's own exit codes, which come before ours."""
 INCOMPLETE = 10
 FINDING: pytest.StashKey[Finding] = pytest.StashKey()
+_DESELECTED = "deselected on the command line"
+_NOT_NAMED = "not selected on the command line"
 
 
 def usage(error: Exception) -> str:
@@ -88,7 +90,7 @@ class Suite:
         self.config = config
         self.session = session
         self.selected: list[pytest.Item] = []
-        self.deselected: list[tuple[pytest.Item, str]] = []
+        self.deselected: list[pytest.Item] = []
         self.started = 0
         self.stray_failures = 0
         self.interrupted_by = ""
@@ -132,15 +134,8 @@ class Suite:
             self.config.hook.pytest_deselected(items=outside)
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """Remember what was deselected, and by whom."""
-        only = self.session.options.only
-        for item in items:
-            key = key_of(item)
-            outside = only is not None and key is not None and not key[0].startswith(f"{only}.")
-            why = (
-                f"outside the scope --only {only}" if outside else "deselected on the command line"
-            )
-            self.deselected.append((item, why))
+        """Remember what was deselected."""
+        self.deselected += items
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember what was selected."""
@@ -164,16 +159,22 @@ class Suite:
     def _begin(self) -> None:
         """Begin the journal, and say of every planned check that is not selected why."""
         try:
-            self.session.begin(self.say)
-            why = {key_of(item): reason for item, reason in self.deselected}
             chosen = {key_of(item) for item in self.selected}
-            for key in self.session.planned():
-                if key not in chosen:
-                    self.session.not_run(*key, why.get(key, "not selected on the command line"))
+            left_out = {key: self._why(key) for key in self.session.planned() if key not in chosen}
+            picked = any(why in (_DESELECTED, _NOT_NAMED) for why in left_out.values())
+            self.session.begin(self.say, selection=picked)
+            for key, why in left_out.items():
+                self.session.not_run(*key, why)
         except PreflightError as error:
             self.session.abandon()
             raise pytest.UsageError(usage(error)) from None
         self.config.hook.pytest_preflight_begun(session=self.session)
+
+    def _why(self, key: tuple[str, str]) -> str:
+        only = self.session.options.only
+        if only is not None and not key[0].startswith(f"{only}."):
+            return f"outside the scope --only {only}"
+        return _DESELECTED if key in {key_of(item) for item in self.deselected} else _NOT_NAMED
 
     def _catch_signals(self) -> None:
         """Let SIGTERM (Slurm, Kubernetes, systemd) end the run as Ctrl-C does: with a ledger."""
@@ -226,7 +227,7 @@ class Suite:
         """Show a finding as itself: no traceback, no source line of ours."""
         said = call.excinfo.value if call.excinfo is not None else None
         if isinstance(said, FindingFailed):
-            item.repr_failure = lambda *_, **__: str(said)  # type: ignore[method-assign]  # noqa: E731
+            item.repr_failure = lambda *_, **__: str(said)  # type: ignore[method-assign]
         report = yield
         if isinstance(said, FindingFailed):
             report.longrepr = str(said)

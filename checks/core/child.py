@@ -15,7 +15,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -47,25 +47,26 @@ class _Child:
     reaped: bool = False
 
 
-def call_all(work: Mapping[str, tuple[Callable[[], object], float]]) -> dict[str, Answer]:
+def call_all(
+    work: Mapping[str, tuple[Callable[[], object], float]],
+) -> Iterator[tuple[str, Answer]]:
     """Run functions side by side, each in a child of its own with a deadline in seconds.
 
-    Each function gives facts or a reason (`Unseen`). A child that dies, hangs or answers nonsense
-    gives a reason too; nothing is raised and nothing is waited for beyond its deadline.
+    Each function gives facts or a reason (`Unseen`), handed on as soon as it is there. A child
+    that dies, hangs or answers nonsense gives a reason too; nothing is raised and nothing is waited
+    for beyond its deadline.
     """
     children: dict[str, _Child] = {}
-    answers: dict[str, Answer] = {}
     try:
         for name, (function, deadline_s) in work.items():
             children[name] = _start(function, deadline_s)
         while children:
             for name in _wait(children):
-                answers[name] = _finish(children.pop(name))
+                yield name, _finish(children.pop(name))
     finally:
         # also on SIGINT and SIGTERM: no child outlives the run
         for child in children.values():
             _end(child)
-    return answers
 
 
 def _start(function: Callable[[], object], deadline_s: float) -> _Child:

@@ -41,8 +41,8 @@ class Wanted(Generic[V]):
     basis: Basis
     source: str
     """File and key, or the rule; with the date where it was measured."""
-    premise: Mapping[str, str] = field(default_factory=dict)
-    """Kind digests of the components that it was measured on, by component."""
+    premise: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Kind of each component that it was measured on: slot = field = text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +66,15 @@ class Case(Generic[V]):
 
     subject: str
     wanted: Wanted[V] | NotDeclared | Missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """A number and how far a measurement may be off; None leaves a side open."""
+
+    value: float
+    lower: float | None
+    upper: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +105,21 @@ class Expectation:
         "Day of the measurement, YYYY-MM-DD.", default="", pattern=r"(\d{4}-\d{2}-\d{2})?"
     )
     runs: int = setting("How many times it was measured.", default=1, minimum=1)
-    premise: dict[str, str] = setting(
-        "Kind digests of what it was measured on, by component.", default_factory=dict
+    premise: dict[str, dict[str, str]] = setting(
+        "Kind of what it was measured on: component = field = text, as the ledger's fingerprint "
+        "has it.",
+        default_factory=dict,
     )
+
+    @property
+    def bounds(self) -> Bounds:
+        """The number with its tolerance."""
+        slack = abs(self.value)
+        return Bounds(
+            value=self.value,
+            lower=None if self.lower_ratio is None else self.value + slack * self.lower_ratio,
+            upper=None if self.upper_ratio is None else self.value + slack * self.upper_ratio,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -59,11 +60,34 @@ class Facts:
     default that could be taken for a measurement.
     """
 
+    def components(self) -> Iterable[Component]:
+        """Give the parts of the box that these facts describe; most facts describe none."""
+        return ()
+
     def __getattr__(self, name: str) -> object:
         """Say that a declared field is missing from the recording."""
         if name in getattr(type(self), "__dataclass_fields__", {}):
             raise NotRecordedError(type(self).__name__, name)
         raise AttributeError(name)
+
+
+Field = str | Unseen
+"""One text of a component, or why it could not be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Component:
+    """One part in one slot.
+
+    `kind` is what any equal part shares (model, size, version); `identity` is what this part
+    alone has (UUID, serial). Either side may hold fields that could not be read.
+    """
+
+    slot: str
+    """`board`, `cpu`, `gpu[0000:18:00.0]`, `disk[nvme0n1]`, …; a bare `gpu` whose list is unread
+    stands for all of its slots."""
+    kind: Mapping[str, Field]
+    identity: Mapping[str, Field]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from checks.core.codec import Json, decode, encode
 from checks.core.expectation import Basis
-from checks.core.verdict import Reason, Verdict
+from checks.core.verdict import Excuse, ExitEffect, Reason, Verdict
 
 Quantities = Mapping[str, Json]
 """Names carry their unit as a suffix: `memory_total_bytes`, `effective_cpus`, `step_s`."""
@@ -30,6 +30,8 @@ class Judgement:
     notes: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     """The raw lines that were read."""
+    premise: tuple[str, ...] | None = None
+    """Slots that it rests on, where that is less than all that the check declares."""
 
 
 def ok(
@@ -108,24 +110,28 @@ class Finding:
     subject: str
     verdict: Verdict
     says: str
-    cause: str
-    cause_text: str
-    reason: Reason | None
-    blocked_by: str
+    cause: str = ""
+    cause_text: str = ""
+    reason: Reason | None = None
+    blocked_by: str = ""
     """The check that explains this one, where the reason is `blocked-by`."""
-    observed: dict[str, Json]
-    expected: dict[str, Json]
-    basis: Basis | None
+    observed: dict[str, Json] = field(default_factory=dict)
+    expected: dict[str, Json] = field(default_factory=dict)
+    basis: Basis | None = None
     """What the expectation rests on; None where none was compared."""
-    source: str
+    source: str = ""
     """Where the expectation is written, or where and when it was measured."""
-    confirmed: bool
+    confirmed: bool = False
     """A pass on a basis that somebody declared or measured, or that holds on every box."""
-    remedy: str
-    notes: tuple[str, ...]
-    evidence: tuple[str, ...]
-    premise: tuple[str, ...]
-    """Components of the fingerprint that the verdict rests on."""
+    remedy: str = ""
+    notes: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    premise: tuple[str, ...] = ()
+    """Slots of the fingerprint that the verdict rests on; `disk` stands for every `disk[…]`."""
+    effect: ExitEffect = ExitEffect.NONE
+    """What it does to the exit code of the run. Set when the run is added up."""
+    excused: Excuse | None = None
+    """Why it has no effect although its verdict would have one."""
 
     @property
     def key(self) -> tuple[str, str]:

@@ -1,102 +1,87 @@
-"""The fingerprint: what the box is made of, by component and slot, and whether it changed."""
+"""The fingerprint: what the box is made of, by component and slot, and whether it changed.
+
+It is compared field by field, not by one digest a side: a field that only one of two runs could
+read (root reads more than a user, a later version reads more than an earlier one) must not make
+a part look changed, and must not hide that another field did change.
+"""
 
 from __future__ import annotations
 
-import copy
-import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 
-import rfc8785
+from checks.core.facts import Blind, Component, Facts, Field, NotRecordedError, Observation, Unseen
 
-from checks.core.codec import Json
-from checks.core.facts import Blind, Facts, Observation, Unseen
-
-Field = str | Unseen
-
-
-@dataclass(frozen=True, kw_only=True)
-class Component:
-    """One part in one slot.
-
-    `kind` is what any equal part shares (model, size, version); `identity` is what this part
-    alone has (UUID, serial). Either side may hold fields that could not be read.
-    """
-
-    slot: str
-    """`board`, `cpu`, `gpu[3]`, `disk[nvme0n1]`, …"""
-    kind: Mapping[str, Field]
-    identity: Mapping[str, Field]
+Fields = dict[str, str | None]
+"""Name = text; None where it could not be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
     """A component as a ledger keeps it."""
 
-    kind: str | None
-    """Digest of all kind fields; None if one of them could not be read."""
-    identity: str | None
-    """Digest of all identity fields; None if one could not be read, or if there are none."""
-    kind_text: str
-    identity_text: str
+    kind: Fields
+    identity: Fields
     unread: tuple[str, ...]
     """Fields that could not be read, each with the reason and what would show it."""
 
-
-def _digest(fields: Mapping[str, Field]) -> str | None:
-    if not fields or any(isinstance(value, Unseen) for value in fields.values()):
-        return None
-    plain: dict[str, Json] = {name: str(value) for name, value in fields.items()}
-    return "sha256:" + hashlib.sha256(rfc8785.dumps(plain)).hexdigest()
+    @property
+    def text(self) -> str:
+        """The part in one line."""
+        return " ".join(v for v in (*self.kind.values(), *self.identity.values()) if v)
 
 
-_FIRST = ("vendor", "device", "product", "board", "model")
+class _Lenient:
+    """Facts of an older recording: a field that they lack is unseen, and no error."""
 
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
 
-def _text(fields: Mapping[str, Field]) -> str:
-    """Show fields in an order of their own: a ledger, which is read in a replay, sorts them."""
-    names = [name for name in _FIRST if name in fields]
-    names += sorted(set(fields) - set(names))
-    return " ".join(str(fields[name]) for name in names if not isinstance(fields[name], Unseen))
-
-
-def _unread(side: str, fields: Mapping[str, Field]) -> tuple[str, ...]:
-    return tuple(
-        f"{side} {name}: {value}" + (f" ({value.remedy})" if value.remedy else "")
-        for name, value in fields.items()
-        if isinstance(value, Unseen)
-    )
+    def __getattr__(self, name: str) -> object:
+        try:
+            return getattr(self._facts, name)
+        except NotRecordedError as error:
+            return Unseen(Blind.NOT_RECORDED, str(error))
 
 
 def fingerprint(observations: Iterable[Observation]) -> dict[str, Part]:
-    """Collect the components that the observed facts describe, by slot."""
-    parts: dict[str, Part] = {}
+    """Collect the components that the observed facts describe, by slot.
+
+    Several probes may describe one slot: their fields are put together.
+    """
+    found: dict[str, list[Component]] = {}
     for observation in observations:
-        components = getattr(type(observation.seen), "components", None)
-        if not isinstance(observation.seen, Facts) or components is None:
+        if isinstance(observation.seen, Facts):
+            lenient = _Lenient(observation.seen)
+            for component in type(observation.seen).components(lenient):  # type: ignore[arg-type]
+                found.setdefault(component.slot, []).append(component)
+    return {slot: _part(components) for slot, components in sorted(found.items())}
+
+
+def _part(components: list[Component]) -> Part:
+    unread: list[str] = []
+    kind = _merge("kind", [component.kind for component in components], unread)
+    identity = _merge("identity", [component.identity for component in components], unread)
+    return Part(kind=kind, identity=identity, unread=tuple(unread))
+
+
+def _merge(side: str, sources: list[Mapping[str, Field]], unread: list[str]) -> Fields:
+    merged: Fields = {}
+    for name in sorted({name for source in sources for name in source}):
+        values = [source[name] for source in sources if name in source]
+        texts = sorted({value for value in values if not isinstance(value, Unseen)})
+        if len(texts) == 1:
+            merged[name] = texts[0]
             continue
-        for component in components(_filled(observation.seen)):
-            parts[component.slot] = Part(
-                kind=_digest(component.kind),
-                identity=_digest(component.identity),
-                kind_text=_text(component.kind),
-                identity_text=_text(component.identity),
-                unread=(*_unread("kind", component.kind), *_unread("identity", component.identity)),
-            )
-    return dict(sorted(parts.items()))
-
-
-def _filled(facts: Facts) -> Facts:
-    """Give facts in which a field that an older ledger lacks has that as its value."""
-    missing = [field.name for field in fields(facts) if field.name not in vars(facts)]  # type: ignore[arg-type]
-    if not missing:
-        return facts
-    filled = copy.copy(facts)
-    for name in missing:
-        unseen = Unseen(Blind.NOT_RECORDED, f"{type(facts).__name__}.{name} was not recorded")
-        object.__setattr__(filled, name, unseen)
-    return filled
+        merged[name] = None
+        if texts:
+            unread.append(f"{side} {name}: probes disagree: {' / '.join(texts)}")
+        for value in values:
+            if isinstance(value, Unseen) and not texts:
+                remedy = f" ({value.remedy})" if value.remedy else ""
+                unread.append(f"{side} {name}: {value}{remedy}")
+    return merged
 
 
 class Change(str, Enum):
@@ -105,7 +90,7 @@ class Change(str, Enum):
     SAME = "same"
     CHANGED = "changed"
     NOT_COMPARABLE = "not comparable"
-    """One of the two runs could not read it; that is never a change."""
+    """No field of it could be read in both runs; that is never a change."""
     ADDED = "added"
     REMOVED = "removed"
 
@@ -128,45 +113,58 @@ def compare(before: Mapping[str, Part], after: Mapping[str, Part]) -> tuple[Part
         old, new = before.get(slot), after.get(slot)
         if old is None or new is None:
             change = Change.ADDED if old is None else Change.REMOVED
+            if _unlisted(slot, before) or _unlisted(slot, after):
+                change = Change.NOT_COMPARABLE
             kind = identity = change
         else:
-            kind = _compare(old.kind, new.kind)
-            identity = _compare(old.identity, new.identity)
+            kind = compare_fields(old.kind, new.kind)
+            identity = compare_fields(old.identity, new.identity)
         if (kind, identity) != (Change.SAME, Change.SAME):
             changes.append(
                 PartChange(
-                    slot=slot,
-                    kind=kind,
-                    identity=identity,
-                    before=_whole(old),
-                    after=_whole(new),
+                    slot=slot, kind=kind, identity=identity, before=_whole(old), after=_whole(new)
                 )
             )
     return tuple(changes)
 
 
-def _compare(before: str | None, after: str | None) -> Change:
-    if before is None and after is None:
+def _unlisted(slot: str, parts: Mapping[str, Part]) -> bool:
+    """Whether the list that a slot belongs to could not be read: `gpu` for `gpu[0000:18:00.0]`."""
+    listing = parts.get(slot.partition("[")[0])
+    return listing is not None and not any(listing.kind.values())
+
+
+def compare_fields(before: Mapping[str, str | None], after: Mapping[str, str | None]) -> Change:
+    """Compare the fields that both sides could read."""
+    common = [
+        name for name, value in before.items() if value is not None and after.get(name) is not None
+    ]
+    if any(before[name] != after[name] for name in common):
+        return Change.CHANGED
+    if common or not (before or after):
         return Change.SAME
-    if before is None or after is None:
-        return Change.NOT_COMPARABLE
-    return Change.SAME if before == after else Change.CHANGED
+    return Change.NOT_COMPARABLE
 
 
 def _whole(part: Part | None) -> str:
     if part is None:
         return "nothing"
-    return " ".join(text for text in (part.kind_text, part.identity_text) if text) or "unreadable"
+    return part.text or "unreadable"
 
 
-def premise_changes(premise: Mapping[str, str], now: Mapping[str, Part]) -> tuple[str, ...]:
+def premise_changes(
+    premise: Mapping[str, Mapping[str, str]], now: Mapping[str, Part]
+) -> tuple[str, ...]:
     """Name the components whose kind is no longer the one that an expectation was measured on.
 
     A component that cannot be read now is not among them: it is not comparable, not changed.
     """
     changed = []
-    for slot, digest in premise.items():
+    for slot, kind in premise.items():
         part = now.get(slot)
-        if part is None or (part.kind is not None and part.kind != digest):
+        if part is None:
+            if not _unlisted(slot, now):
+                changed.append(slot)
+        elif compare_fields(dict(kind), part.kind) is Change.CHANGED:
             changed.append(slot)
     return tuple(changed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,13 +50,16 @@ def known_hosts(folders: Sequence[Path]) -> list[str]:
     return sorted(names)
 
 
-def load_host(host: str, folders: Sequence[Path], checks: Sequence[str] = ()) -> Loaded:
+def load_host(
+    host: str, folders: Sequence[Path], checks: Mapping[str, str] | None = None
+) -> Loaded:
     """Load profile and numbers of a host.
 
     Args:
         host: its name, or `local` for the empty profile.
         folders: where to look, first found first.
-        checks: known check ids, to find slips in the profile; empty: not compared.
+        checks: known check ids, each with the unit of the measured number that it takes, to find
+            slips in the files; None: not compared.
 
     Raises:
         UsageError: no such host, or a name that cannot be one.
@@ -85,11 +88,7 @@ def load_host(host: str, folders: Sequence[Path], checks: Sequence[str] = ()) ->
         try:
             document = load_toml(file)
             entries = read_document(ExpectationFile, document).expectation
-            problems += _slips(
-                document,
-                [(f"expectation[{n}].check", e.check) for n, e in enumerate(entries)],
-                checks,
-            )
+            problems += _number_slips(document, entries, checks)
         except InputError as error:
             problems += error.problems
             continue
@@ -109,7 +108,7 @@ def load_host(host: str, folders: Sequence[Path], checks: Sequence[str] = ()) ->
     )
 
 
-def _read_profile(path: Path, checks: Sequence[str]) -> tuple[Profile, Source]:
+def _read_profile(path: Path, checks: Mapping[str, str] | None) -> tuple[Profile, Source]:
     document = load_toml(path)
     problems = _slips(document, _named_checks(document.data), checks)
     try:
@@ -122,6 +121,32 @@ def _read_profile(path: Path, checks: Sequence[str]) -> tuple[Profile, Source]:
     content = redact(encode(profile), ENVIRONMENT_SECRETS)
     source = Source(file=str(path), sha256=document.sha256, content=content)
     return decode(Profile, content), source
+
+
+def _number_slips(
+    document: Document, entries: Sequence[Expectation], checks: Mapping[str, str] | None
+) -> list[Problem]:
+    """Find measured numbers that no check would compare with, or only by mistake."""
+    named = [(f"expectation[{n}].check", entry.check) for n, entry in enumerate(entries)]
+    problems = _slips(document, named, checks)
+    seen: set[tuple[str, str]] = set()
+    for index, entry in enumerate(entries):
+        unit = (checks or {}).get(entry.check)
+        key, found, wanted = f"expectation[{index}]", "", ""
+        if (entry.check, entry.subject) in seen:
+            found, wanted = f"a second number for {entry.check} [{entry.subject}]", "keep one"
+        elif unit == "":
+            key, found = f"{key}.check", f"{entry.check} takes no measured number"
+            wanted = "remove the entry; what it compares with stands in the profile"
+        elif unit is not None and entry.unit != unit:
+            key, found, wanted = f"{key}.unit", f"found {entry.unit!r}", f"wanted: {unit}"
+        seen.add((entry.check, entry.subject))
+        if found:
+            line = document.line(key)
+            problems.append(
+                Problem(file=document.file, line=line, key=key, found=found, wanted=wanted)
+            )
+    return problems
 
 
 def _named_checks(data: dict[str, Any]) -> list[tuple[str, str]]:
@@ -141,12 +166,12 @@ def _of(value: object, kind: type[T]) -> T:
 
 
 def _slips(
-    document: Document, named: Sequence[tuple[str, str]], checks: Sequence[str]
+    document: Document, named: Sequence[tuple[str, str]], checks: Mapping[str, str] | None
 ) -> list[Problem]:
     """Find names of checks that do not exist: a slip there would silently do nothing."""
     problems = []
     for key, name in named:
-        if checks and name not in checks:
+        if checks is not None and name not in checks:
             close = difflib.get_close_matches(name, checks, n=1)
             wanted = (
                 f"did you mean `{close[0]}`?" if close else "`preflight explain` lists them all"

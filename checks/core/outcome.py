@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from checks.core.expectation import Basis
 from checks.core.finding import Finding
 from checks.core.profile import Waiver
-from checks.core.verdict import EXIT_CODES, LOOKS, ExitEffect, RunVerdict, Verdict
+from checks.core.verdict import EXIT_CODES, LOOKS, Excuse, ExitEffect, RunVerdict, Verdict
 
 WAIVER_CHECK = "profile.waiver"
 """Id of the findings about waivers themselves."""
@@ -27,10 +27,8 @@ class Outcome:
     exit_code: int
     counts: dict[str, int]
     """Findings by verdict; `confirmed` and `unconfirmed` split the passes, `waived` the fails."""
-    waived: tuple[tuple[str, str], ...]
-    """Check and subject of the fails that a waiver covers."""
-    missing: tuple[tuple[str, str], ...]
-    """Required findings that are unknown or not run: they make the run incomplete."""
+    findings: tuple[Finding, ...]
+    """All of them, each with its effect on the exit code, or what excuses it."""
 
 
 def waiver_findings(
@@ -77,17 +75,10 @@ def _waiver_finding(
         says=says,
         cause=cause,
         cause_text=WAIVER_CAUSES.get(cause, ""),
-        reason=None,
-        blocked_by="",
-        observed={},
         expected={"until": until},
         basis=Basis.DECLARED,
         source=f"waiver[{index}]",
-        confirmed=False,
         remedy=remedy,
-        notes=(),
-        evidence=(),
-        premise=(),
     )
 
 
@@ -108,50 +99,53 @@ def outcome(
         optional: check id = reason, of the profile.
         today: day of the run, UTC.
         interrupted: whether the run was stopped before its end.
-        scope: `all`, or the one area that the run speaks of.
+        scope: `all`, `selection`, or the one area that the run speaks of.
 
     """
-    rows = list(findings)
     valid = [waiver for waiver in waivers if today <= waiver.until]
-    waived = tuple(
-        row.key
-        for row in rows
-        if row.verdict is Verdict.FAIL and any(_covers(waiver, row) for waiver in valid)
-    )
-    counts = {verdict.value: 0 for verdict in Verdict}
-    for row in rows:
-        counts[row.verdict.value] += 1
+    rows = tuple(_weigh(row, valid, optional, scope) for row in findings)
+    counts = {verdict.value: sum(row.verdict is verdict for row in rows) for verdict in Verdict}
     counts["confirmed"] = sum(row.confirmed for row in rows)
     counts["unconfirmed"] = counts[Verdict.PASS.value] - counts["confirmed"]
-    counts["waived"] = len(waived)
-    spoken = [row for row in rows if in_scope(row.check, scope)]
-    missing = tuple(
-        row.key
-        for row in spoken
-        if LOOKS[row.verdict].exit_effect is ExitEffect.INCOMPLETE and row.check not in optional
-    )
-    failed = [
-        row
-        for row in spoken
-        if LOOKS[row.verdict].exit_effect is ExitEffect.FAILS and row.key not in waived
-    ]
+    counts["waived"] = sum(row.excused is Excuse.WAIVER for row in rows)
+    effects = {row.effect for row in rows}
     if interrupted:
         verdict = RunVerdict.INTERRUPTED
-    elif failed:
+    elif ExitEffect.FAILS in effects:
         verdict = RunVerdict.FAIL
-    elif missing or not any(row.confirmed for row in spoken):
+    elif ExitEffect.INCOMPLETE in effects or not _confirmed(rows, scope):
         verdict = RunVerdict.INCOMPLETE
     else:
         verdict = RunVerdict.PASS
-    return Outcome(
-        verdict=verdict,
-        exit_code=EXIT_CODES[verdict],
-        counts=counts,
-        waived=waived,
-        missing=missing,
-    )
+    return Outcome(verdict=verdict, exit_code=EXIT_CODES[verdict], counts=counts, findings=rows)
+
+
+def _weigh(row: Finding, waivers: list[Waiver], optional: Mapping[str, str], scope: str) -> Finding:
+    """Say what a finding does to the exit code, or what excuses it."""
+    effect = LOOKS[row.verdict].exit_effect
+    excused: Excuse | None = None
+    if effect is ExitEffect.NONE:
+        pass
+    elif not in_scope(row.check, scope):
+        excused = Excuse.SCOPE
+    elif effect is ExitEffect.FAILS and any(_covers(waiver, row) for waiver in waivers):
+        excused = Excuse.WAIVER
+    elif effect is ExitEffect.INCOMPLETE and row.check in optional:
+        excused = Excuse.OPTIONAL
+    return replace(row, effect=ExitEffect.NONE if excused else effect, excused=excused)
+
+
+def _confirmed(rows: Iterable[Finding], scope: str) -> bool:
+    return any(row.confirmed and in_scope(row.check, scope) for row in rows)
+
+
+ALL, SELECTION = "all", "selection"
+"""Scopes besides the names of areas: everything, and what the command line has picked out."""
 
 
 def in_scope(check: str, scope: str) -> bool:
-    """Whether a run of this scope speaks of a check; it always speaks of its own waivers."""
-    return scope == "all" or check.partition(".")[0] == scope or check == WAIVER_CHECK
+    """Whether a run of this scope speaks of a check; it always speaks of its own waivers.
+
+    A selection speaks of everything: what it left out keeps it incomplete.
+    """
+    return scope in (ALL, SELECTION) or check.partition(".")[0] == scope or check == WAIVER_CHECK

@@ -10,14 +10,14 @@ from dataclasses import dataclass, fields, is_dataclass
 from dataclasses import field as dataclass_field
 from typing import Any
 
-from checks.core.expectation import Case, Expected
+from checks.core.expectation import Case, Expected, NotDeclared
 from checks.core.facts import BOX, Facts, Unseen
 from checks.core.finding import Judgement
 from checks.core.profile import Profile
 from checks.core.world import World
 
 AREAS = ("machine",)
-"""Packages under `checks` that register probes and checks, in the order in which they are judged."""
+"""Packages under `checks` that register probes and checks, in the order in which reports list them."""
 
 _ID = re.compile(r"[a-z0-9]+(\.[a-z0-9-]+)+")
 
@@ -41,7 +41,6 @@ class Probe:
     """None for what the run itself hands over (the previous ledger)."""
     targets: Targets
     """Subject = what `read` gets, from the profile."""
-    per_subject: bool
     deadline_s: float
 
 
@@ -70,12 +69,26 @@ class Check:
     premise: tuple[str, ...]
     causes: Mapping[str, str]
     blocked_by: tuple[str, ...]
+    unit: str
+    """Unit (UCUM) of the measured number that may stand for the profile; empty: it takes none."""
     controls: list[Control] = dataclass_field(default_factory=list)
 
     @property
     def area(self) -> str:
         """First part of the id."""
         return self.name.partition(".")[0]
+
+
+def facts_name(kind: type[Facts]) -> str:
+    """Name a facts class as ledgers do: its area and its own name, such as `machine.Memory`."""
+    area = kind.__module__.removeprefix("checks.").partition(".")[0]
+    return f"{area}.{kind.__name__}"
+
+
+def cases_of(check: Check, expected: Expected) -> tuple[Case[Any], ...]:
+    """List the subjects of a check; where there are none, one that says so."""
+    nothing = NotDeclared(fact="the profile declares no subject for it")
+    return tuple(check.cases(expected)) or (Case(subject=BOX, wanted=nothing),)
 
 
 class Registry:
@@ -92,13 +105,17 @@ class Registry:
 
     def facts_named(self, name: str) -> type[Facts] | None:
         """Find a facts class by the name that a ledger gives."""
-        return next((p.sees for p in self.probes.values() if p.sees.__name__ == name), None)
+        return next((p.sees for p in self.probes.values() if facts_name(p.sees) == name), None)
+
+    def units(self) -> dict[str, str]:
+        """Give the unit of the measured number that each check takes; empty where it takes none."""
+        return {check.name: check.unit for check in self.checks.values()}
 
     def add_probe(self, probe: Probe) -> None:
         """Register a probe; a second one of the same name, or for the same facts, is a bug."""
         if not _ID.fullmatch(probe.name) or probe.name in self.probes:
             raise ValueError(f"probe {probe.name!r}: wants a dotted name of its own")
-        if self.facts_named(probe.sees.__name__):
+        if self.facts_named(facts_name(probe.sees)):
             raise ValueError(f"{probe.sees.__name__} already comes from another probe")
         if not is_dataclass(probe.sees) or any(
             f.default is not f.default_factory for f in fields(probe.sees)
@@ -131,7 +148,6 @@ def probe(
                 sees=sees,
                 read=read,
                 targets=targets or _box,
-                per_subject=targets is not None,
                 deadline_s=deadline_s,
             )
         )
@@ -142,9 +158,7 @@ def probe(
 
 def supplied(name: str, *, sees: type[Facts]) -> None:
     """Register facts that the run itself hands over, such as the previous ledger."""
-    REGISTRY.add_probe(
-        Probe(name=name, sees=sees, read=None, targets=_box, per_subject=False, deadline_s=0.0)
-    )
+    REGISTRY.add_probe(Probe(name=name, sees=sees, read=None, targets=_box, deadline_s=0.0))
 
 
 def check(
@@ -155,6 +169,7 @@ def check(
     causes: Mapping[str, str],
     premise: tuple[str, ...] = (),
     blocked_by: tuple[str, ...] = (),
+    unit: str = "",
 ) -> Callable[[Judge], Judge]:
     """Register a judge.
 
@@ -165,6 +180,7 @@ def check(
         causes: slug of each way to fail, with its text.
         premise: components of the fingerprint that the verdict rests on.
         blocked_by: checks that explain this one when they fail.
+        unit: of the measured number that may stand for the profile; empty: it takes none.
 
     """
 
@@ -181,6 +197,7 @@ def check(
                 premise=premise,
                 causes=causes,
                 blocked_by=blocked_by,
+                unit=unit,
             )
         )
         return judge

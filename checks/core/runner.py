@@ -8,12 +8,12 @@ each finding to the recorder.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from checks.core.child import Answer, call_all
+from checks.core.child import call_all
 from checks.core.codec import CodecError, Json, decode, encode
 from checks.core.errors import UsageError
 from checks.core.expectation import Basis, Case, Expected, Missing, NotDeclared, Wanted
@@ -21,7 +21,7 @@ from checks.core.facts import BOX, Blind, Facts, NotRecordedError, Observation, 
 from checks.core.finding import Finding, Judgement, not_applicable, unknown
 from checks.core.fingerprint import Part, fingerprint, premise_changes
 from checks.core.redact import ENVIRONMENT_SECRETS, redact
-from checks.core.registry import Check, Probe, Registry
+from checks.core.registry import Check, Probe, Registry, cases_of
 from checks.core.verdict import Reason, Verdict
 from checks.core.world import World
 
@@ -74,13 +74,12 @@ class Runner:
     findings: dict[Key, Finding] = field(default_factory=dict)
     controls: dict[str, ControlOutcome] = field(default_factory=dict)
     _cases: dict[str, tuple[Case[object], ...]] = field(default_factory=dict)
+    _found_targets: dict[str, Mapping[str, object]] = field(default_factory=dict)
 
     def cases(self, check: Check) -> tuple[Case[object], ...]:
         """List the subjects of a check; where there are none the caller gets one that says so."""
         if check.name not in self._cases:
-            found = tuple(check.cases(self.expected))
-            nothing = NotDeclared(fact="the profile declares no subject for it")
-            self._cases[check.name] = found or (Case(subject=BOX, wanted=nothing),)
+            self._cases[check.name] = cases_of(check, self.expected)
         return self._cases[check.name]
 
     def judge(self, check_name: str, subject: str) -> Finding:
@@ -133,8 +132,8 @@ class Runner:
     def _all_parts(self) -> Mapping[str, Part]:
         """Look at every component first: one that nobody has looked at yet has not changed."""
         for probe in self.registry.probes.values():
-            if hasattr(probe.sees, "components"):
-                for subject in probe.targets(self.expected.profile):
+            if probe.sees.components is not Facts.components:
+                for subject in self._targets(probe):
                     self.observe(probe, subject)
         return self.fingerprint()
 
@@ -162,38 +161,47 @@ class Runner:
 
     def observe(self, probe: Probe, subject: str) -> Observation:
         """Look, once, at all subjects of a probe side by side; then remember."""
-        wanted = subject if probe.per_subject else BOX
+        targets = self._targets(probe)
+        # what is true of the whole box is true of each of its subjects
+        wanted = subject if subject in targets else BOX
         if (probe.name, wanted) not in self.observations:
-            targets = dict(probe.targets(self.expected.profile))
-            targets.setdefault(wanted, None)
-            for observation in self._look(probe, targets):
+            self.recorder.opened(probe.name, [*targets] if wanted in targets else [wanted])
+            for observation in self._look(probe, targets, wanted):
                 self.observations[observation.probe, observation.subject] = observation
                 self.recorder.seen(observation)
         return self.observations[probe.name, wanted]
 
-    def _look(self, probe: Probe, targets: Mapping[str, object]) -> list[Observation]:
-        self.recorder.opened(probe.name, targets)
-        if self.recorded is not None:
-            return [self._recall(probe, subject) for subject in targets]
-        if probe.read is None:
-            seen = self.supplied.get(probe.name, Unseen(Blind.NOT_ASKED, "nothing was handed over"))
-            answers = {BOX: Answer(data=encode(seen), elapsed_s=0.0)}
+    def _targets(self, probe: Probe) -> Mapping[str, object]:
+        if probe.name not in self._found_targets:
+            self._found_targets[probe.name] = probe.targets(self.expected.profile)
+        return self._found_targets[probe.name]
+
+    def _look(
+        self, probe: Probe, targets: Mapping[str, object], wanted: str
+    ) -> Iterator[Observation]:
+        """Give each observation as soon as it is there, so that a crash costs no finished one."""
+        if wanted not in targets:
+            nobody = Unseen(Blind.NOT_ASKED, f"{probe.name} does not look at {wanted}")
+            yield Observation(probe=probe.name, subject=wanted, seen=nobody, elapsed_s=0.0)
+        elif self.recorded is not None:
+            yield from (self._recall(probe, subject) for subject in targets)
+        elif probe.read is None:
+            nothing = Unseen(Blind.NOT_ASKED, "nothing was handed over")
+            seen = receive(probe.sees, encode(self.supplied.get(probe.name, nothing)))
+            yield Observation(probe=probe.name, subject=BOX, seen=seen, elapsed_s=0.0)
         else:
             read = probe.read
             work = {
                 subject: (partial(read, self.world, target), probe.deadline_s)
                 for subject, target in targets.items()
             }
-            answers = call_all(work)
-        return [
-            Observation(
-                probe=probe.name,
-                subject=subject,
-                seen=receive(probe.sees, answer.data),
-                elapsed_s=round(answer.elapsed_s, 6),
-            )
-            for subject, answer in answers.items()
-        ]
+            for subject, answer in call_all(work):
+                yield Observation(
+                    probe=probe.name,
+                    subject=subject,
+                    seen=receive(probe.sees, answer.data),
+                    elapsed_s=round(answer.elapsed_s, 6),
+                )
 
     def _recall(self, probe: Probe, subject: str) -> Observation:
         assert self.recorded is not None  # noqa: S101 - for the type checker
@@ -208,7 +216,7 @@ class Runner:
     def look_at_everything(self) -> None:
         """Probe what no selected check asked for, so that the fingerprint is whole."""
         for probe in self.registry.probes.values():
-            for subject in probe.targets(self.expected.profile):
+            for subject in self._targets(probe):
                 self.observe(probe, subject)
 
     def fingerprint(self) -> dict[str, Part]:
@@ -275,6 +283,7 @@ def _judge(check: Check, arguments: tuple[object, ...]) -> Judgement:
     try:
         judgement = check.judge(*arguments)
         encode(judgement)
+        _check_quantities(judgement)
         declared = judgement.verdict is not Verdict.FAIL or judgement.cause in check.causes
     except NotRecordedError as error:
         return unknown(
@@ -289,6 +298,14 @@ def _judge(check: Check, arguments: tuple[object, ...]) -> Judgement:
         says = f"the judge named a cause that it does not declare: {judgement.cause!r}"
         return unknown(Reason.LOST, says, remedy="report it with this ledger")
     return judgement
+
+
+def _check_quantities(judgement: Judgement) -> None:
+    """Refuse what no ledger holds: a quantity is a number, a text, or a list of those."""
+    for name, value in (*judgement.observed.items(), *judgement.expected.items()):
+        items = value if isinstance(value, list | tuple) else [value]
+        if any(not isinstance(item, str | int | float | None) for item in items):
+            raise TypeError(f"{name} is neither a number nor a text, nor a list of those")
 
 
 def make_finding(
@@ -318,7 +335,7 @@ def make_finding(
         remedy=judgement.remedy,
         notes=judgement.notes,
         evidence=judgement.evidence,
-        premise=check.premise,
+        premise=check.premise if judgement.premise is None else judgement.premise,
     )
 
 

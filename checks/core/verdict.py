@@ -37,6 +37,17 @@ class ExitEffect(str, Enum):
     """Only where the check is required."""
 
 
+class Excuse(str, Enum):
+    """Why a finding has no effect on the exit code although its verdict would have one."""
+
+    WAIVER = "waiver"
+    """A known fail that may stand until a day."""
+    OPTIONAL = "optional"
+    """The profile says, with a reason, that this box may go without it."""
+    SCOPE = "scope"
+    """The run speaks of another area."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Look:
     """How a verdict is shown, counted and mapped, everywhere."""

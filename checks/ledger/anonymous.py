@@ -15,7 +15,7 @@ from checks.ledger.document import Ledger, Row
 
 HIDDEN = "[anonymous]"
 
-_PERSONAL = {"description", "file", "label", "resolver", "ticket"}
+_PERSONAL = {"description", "file", "label", "resolv_conf", "resolver", "ticket"}
 """Keys whose text goes whole."""
 _IDENTIFYING = {
     "address",
@@ -23,7 +23,6 @@ _IDENTIFYING = {
     "boot_id",
     "dimm_serials",
     "host_name",
-    "identity_text",
     "machine_id",
     "product_uuid",
     "serial",
@@ -34,6 +33,8 @@ _IDENTIFYING = {
 _OURS = {
     "area",
     "basis",
+    "effect",
+    "excused",
     "blocked_by",
     "cause",
     "check",
@@ -41,7 +42,6 @@ _OURS = {
     "digest",
     "end",
     "id",
-    "kind",
     "probe",
     "schema",
     "scope",
@@ -100,8 +100,8 @@ def anonymous(ledger: Ledger, names: Iterable[str] = ()) -> Row:
     copy["run"]["label"] = copy["run"]["ticket"] = ""
     copy["previous"] = None
     for slot, part in copy["fingerprint"].items():
-        # the digest of a serial number can be searched for; slots with an address in them stay
-        copy["fingerprint"][slot] = {**part, "identity": None, "identity_text": ""}
+        copy["fingerprint"][slot] = {**part, "identity": dict.fromkeys(part["identity"])}
+    copy["run"]["kind"] = ledger.run["kind"]
     copy["time"]["boot_id"] = None
     copy["anonymous_of"] = ledger.row["digest"]
     copy["digest"] = ledger_digest(copy)

@@ -7,7 +7,7 @@ from enum import Enum
 
 from checks.core.finding import Finding
 from checks.core.fingerprint import Change, PartChange, compare
-from checks.core.verdict import LOOKS
+from checks.core.verdict import LOOKS, Verdict
 from checks.ledger.document import Ledger
 
 
@@ -81,6 +81,9 @@ def difference(before: Ledger, after: Ledger) -> Difference:
 def _change(
     key: tuple[str, str], old: Finding | None, new: Finding | None, replaced: set[str]
 ) -> FindingChange | None:
+    undecided = Verdict.NOT_RUN in {row.verdict for row in (old, new) if row is not None}
+    if undecided:
+        return None  # one of the two runs did not judge it, so nothing is known to have moved
     if old is None or new is None:
         move = Move.NEW if old is None else Move.GONE
     elif _rests_on(old, replaced):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checks.core.codec import CodecError, Json, decode, encode
+from checks.core.codec import MARK, CodecError, Json, decode, encode
 from checks.core.coverage import NOT_COVERED
 from checks.core.errors import LedgerError, Problem
 from checks.core.facts import Blind, Facts, Observation, Unseen
@@ -15,7 +15,7 @@ from checks.core.finding import Finding
 from checks.core.fingerprint import Part, fingerprint
 from checks.core.outcome import Outcome, outcome, waiver_findings
 from checks.core.profile import Profile
-from checks.core.registry import Registry
+from checks.core.registry import Registry, facts_name
 from checks.core.verdict import Reason, Verdict
 from checks.ledger.canonical import ledger_digest
 
@@ -72,9 +72,9 @@ def assemble(
     found = {
         (r["finding"]["check"], r["finding"]["subject"]): r for r in rows if r["event"] == "found"
     }
-    closed = {row["observation"]["probe"] for row in rows if row["event"] == "seen"}
-    opened = [row["probe"] for row in rows if row["event"] == "open"]
-    open_probes = sorted({probe for probe in opened if probe not in closed})
+    closed = {(row["probe"], row["subject"]) for row in observations}
+    opened = {(r["probe"], s) for r in rows if r["event"] == "open" for s in r["subjects"]}
+    open_probes = sorted(opened - closed)
     findings = [Finding.from_json(row["finding"]) for row in found.values()]
     not_run = {(r["check"], r["subject"]): r["why"] for r in rows if r["event"] == "not-run"}
     findings += _unfound(begin, not_run, set(found), ending, open_probes)
@@ -102,7 +102,7 @@ def assemble(
             (row["outcome"] for row in rows if row["event"] == "control"),
             key=lambda row: str(row["check"]),
         ),
-        "findings": [finding.to_json() for finding in findings],
+        "findings": [finding.to_json() for finding in result.findings],
         "durations": sorted(
             (
                 {
@@ -115,11 +115,9 @@ def assemble(
             key=lambda row: (str(row["check"]), str(row["subject"])),
         ),
         "counts": dict(result.counts),
-        "waived": [list(key) for key in result.waived],
-        "missing": [list(key) for key in result.missing],
-        "open_probes": list(open_probes),
+        "open_probes": [list(key) for key in open_probes],
         "not_covered": [{"area": area, "what": what} for area, what in NOT_COVERED],
-        "notices": [*begin["notices"], *(r["text"] for r in rows if r["event"] == "notice")],
+        "notices": list(begin["notices"]),
     }
     ledger["digest"] = ledger_digest(ledger)
     return ledger
@@ -141,7 +139,7 @@ def _unfound(
     not_run: Mapping[tuple[str, str], str],
     found: set[tuple[str, str]],
     ending: Ending,
-    open_probes: list[str],
+    open_probes: list[tuple[str, str]],
 ) -> list[Finding]:
     """Say of every planned check that has no finding why it has none."""
     findings = []
@@ -154,7 +152,8 @@ def _unfound(
         elif ending.end == "interrupted":
             waiting = f"the run was interrupted ({ending.by}) before it was judged"
             if open_probes:
-                waiting += f"; open at that moment: {', '.join(open_probes)}"
+                names = ", ".join(f"{probe} [{subject}]" for probe, subject in open_probes)
+                waiting += f"; open at that moment: {names}"
             findings.append(
                 _placeholder(check, subject, Verdict.UNKNOWN, Reason.INTERRUPTED, waiting)
             )
@@ -172,19 +171,8 @@ def _placeholder(
         subject=subject,
         verdict=verdict,
         says=says,
-        cause="",
-        cause_text="",
         reason=reason,
-        blocked_by="",
-        observed={},
-        expected={},
-        basis=None,
-        source="",
-        confirmed=False,
         remedy="rerun" if verdict is Verdict.UNKNOWN else "",
-        notes=(),
-        evidence=(),
-        premise=(),
     )
 
 
@@ -196,37 +184,36 @@ def write_observation(observation: Observation) -> Row:
         "elapsed_s": observation.elapsed_s,
     }
     if isinstance(observation.seen, Unseen):
-        seen = observation.seen
-        row["unseen"] = {
-            "reason": seen.reason.value,
-            "detail": seen.detail,
-            "remedy": seen.remedy,
-        }
-    else:
-        row["type"] = type(observation.seen).__name__
-        row["data"] = encode(observation.seen)
-    return row
+        return {**row, **_object(encode(observation.seen))}
+    return {**row, "type": facts_name(type(observation.seen)), "data": encode(observation.seen)}
+
+
+def _object(value: Json) -> dict[str, Json]:
+    assert isinstance(value, dict)  # noqa: S101 - dataclasses encode to objects
+    return value
 
 
 def read_observation(registry: Registry, row: Row) -> Observation:
     """Read an observation; one that this version cannot read says so as its reason."""
-    seen: Facts | Unseen
-    if "unseen" in row:
-        unseen = row["unseen"]
-        reason = next((r for r in Blind if r.value == unseen["reason"]), Blind.NOT_RECORDED)
-        seen = Unseen(reason, unseen["detail"], unseen["remedy"])
-    else:
-        kind = registry.facts_named(row["type"])
-        if kind is None:
-            seen = Unseen(Blind.NOT_RECORDED, f"this version has no facts called {row['type']!r}")
-        else:
-            try:
-                seen = decode(kind, row["data"])
-            except CodecError as error:
-                seen = Unseen(Blind.NOT_RECORDED, f"not readable by this version: {error}")
     return Observation(
-        probe=row["probe"], subject=row["subject"], seen=seen, elapsed_s=row["elapsed_s"]
+        probe=row["probe"],
+        subject=row["subject"],
+        seen=_read_seen(registry, row),
+        elapsed_s=row["elapsed_s"],
     )
+
+
+def _read_seen(registry: Registry, row: Row) -> Facts | Unseen:
+    if MARK in row:
+        reason = next((known for known in Blind if known.value == row[MARK]), Blind.NOT_RECORDED)
+        return Unseen(reason, row["detail"], row["remedy"])
+    kind = registry.facts_named(row["type"])
+    if kind is None:
+        return Unseen(Blind.NOT_RECORDED, f"this version has no facts called {row['type']!r}")
+    try:
+        return decode(kind, row["data"])
+    except CodecError as error:
+        return Unseen(Blind.NOT_RECORDED, f"not readable by this version: {error}")
 
 
 @dataclass(frozen=True)

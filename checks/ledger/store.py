@@ -13,8 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from checks.core.codec import CodecError, Json, encode
+from checks.core.codec import Json, encode
 from checks.core.errors import BusyError, LedgerError, Problem
+from checks.core.fingerprint import Fields
 from checks.core.profile import LOCAL
 from checks.core.registry import Registry
 from checks.ledger.canonical import ledger_digest, pretty, read
@@ -54,8 +55,10 @@ class Head:
     """Wall clock minus time since boot."""
     newest_s: float
     """Latest moment that any ledger of this row records: it never goes back with the clock."""
-    fingerprint: dict[str, dict[str, Json]]
-    """Slot = kind and identity digests."""
+    fingerprint: dict[str, dict[str, Fields]]
+    """Slot = kind and identity, field by field."""
+    scopes: dict[str, dict[str, Json]]
+    """The newest ledger of each scope: one of a single area does not hide the last whole one."""
     previous: dict[str, Json] | None
 
 
@@ -274,26 +277,35 @@ class HostFolder:
 
     def set_head(self, ledger: Row, name: str, data: bytes) -> None:
         """Replace the head, by rename."""
-        earlier = 0.0
         try:
             old = self.head()
-            earlier = old.newest_s if old else 0.0
         except LedgerError:
-            pass  # a damaged head is what this replaces; the run has said so already
+            old = None  # a damaged head is what this replaces; the run has said so already
         time_row = ledger["time"]
-        head = {
-            "schema": HEAD_SCHEMA,
-            "host": self.host,
+        newest = {
             "file": name,
             "sha256": hashlib.sha256(data).hexdigest(),
             "digest": ledger["digest"],
             "verdict": ledger["run"]["verdict"],
             "exit_code": ledger["run"]["exit_code"],
-            "scope": ledger["run"]["scope"],
             "ended_utc": ledger["run"]["ended_utc"],
+        }
+        scope = ledger["run"]["scope"]
+        unconfirmed = ledger["counts"]["unconfirmed"]
+        head = {
+            **newest,
+            "schema": HEAD_SCHEMA,
+            "host": self.host,
+            "scope": scope,
+            "scopes": {
+                **(old.scopes if old else {}),
+                scope: {**newest, "unconfirmed": unconfirmed},
+            },
             "boot_id": time_row["boot_id"],
             "boot_offset_s": time_row["boot_offset_s"],
-            "newest_s": max(earlier, time_row["started_s"] + ledger["run"]["elapsed_s"]),
+            "newest_s": max(
+                old.newest_s if old else 0.0, time_row["started_s"] + ledger["run"]["elapsed_s"]
+            ),
             "fingerprint": {
                 slot: {"kind": part["kind"], "identity": part["identity"]}
                 for slot, part in ledger["fingerprint"].items()
@@ -341,7 +353,9 @@ class HostFolder:
             kept = path.with_name(path.name + ".damaged")
             write_whole(kept, raw)
         made = self.finish(path, ledger, aside=kind != "run")
-        probes = ", ".join(ledger["open_probes"]) or "none"
+        probes = (
+            ", ".join(f"{name} [{subject}]" for name, subject in ledger["open_probes"]) or "none"
+        )
         return made, f"recovered from its journal; probes that were open: {probes}"
 
     def _rechain(self, ledger: Row) -> Row:
@@ -404,9 +418,10 @@ def ledger_name(ledger: Row) -> str:
     slots = [slot for slot in ledger["fingerprint"] if slot.startswith("gpu[")]
     sku = "cpu"
     if slots:
-        words = str(ledger["fingerprint"][slots[0]]["kind_text"]).split()
-        names = [word for word in words if not word.startswith("0x") and word != "NVIDIA"]
-        sku = "-".join(names) or "-".join(word.removeprefix("0x") for word in words[:2]) or "gpu"
+        kind = ledger["fingerprint"][slots[0]]["kind"]
+        numbers = [str(kind.get(name) or "").removeprefix("0x") for name in ("vendor", "device")]
+        model = str(kind.get("model") or "").removeprefix("NVIDIA ")
+        sku = model or "-".join(filter(None, numbers)) or "gpu"
     parts = [_stamp(run["started_utc"]), ledger["host"], run["label"], run["ticket"]]
     parts += [f"{len(slots)}gpu", sku.lower(), run["verdict"]]
     return "-".join(_safe(part) for part in parts if part) + ".json"
@@ -458,7 +473,7 @@ def rebuild(
     if begin is not None:
         try:
             return _rebuild(registry, begin, remains, notices)
-        except (CodecError, KeyError, TypeError, ValueError, AttributeError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it holds, the host must not be stuck
             notices.append(f"the journal holds what no run writes: {type(error).__name__} {error}")
     else:
         notices.append("the journal's first line is not whole: no probe had started")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from checks.core.expectation import Bounds
 from checks.core.facts import Blind, Unseen
 from checks.core.registry import control
 from checks.machine.facts import (
@@ -18,7 +19,7 @@ from checks.machine.facts import (
     RoomWanted,
     Threads,
 )
-from checks.machine.judge import CLOCK_SLACK_S, MemoryWanted
+from checks.machine.judge import CLOCK_SLACK_S
 
 _NONE = Unseen(Blind.ABSENT, "planted")
 
@@ -55,7 +56,7 @@ control("machine.identity.container", _VM, "any", passes=True)
 control("machine.identity.container", _IDENTITY, "any", fails="not-as-declared")
 
 _MEMORY = Memory(total_bytes=1_000, available_bytes=500, fitted_bytes=_NONE, dimm_serials=_NONE)
-_MEMORY_WANTED = MemoryWanted(total_bytes=1_000, lower_bytes=30, upper_bytes=20)
+_MEMORY_WANTED = Bounds(value=1_000, lower=970, upper=1_020)
 control("machine.memory.total", replace(_MEMORY, total_bytes=970), _MEMORY_WANTED, passes=True)
 control("machine.memory.total", replace(_MEMORY, total_bytes=1_020), _MEMORY_WANTED, passes=True)
 control(

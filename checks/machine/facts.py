@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from checks.core.facts import Facts, Unseen
-from checks.core.fingerprint import Component, Field
+from checks.core.facts import Component, Facts, Field, Unseen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +50,7 @@ class Identity(Facts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Device:
+class Device(Facts):
     """One device in its slot."""
 
     slot: str
@@ -105,7 +104,7 @@ class Memory(Facts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CpuLimit:
+class CpuLimit(Facts):
     """One thing that limits how many CPUs may be used at once."""
 
     source: str
@@ -178,7 +177,7 @@ class RoomWanted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moment:
+class Moment(Facts):
     """A moment that has passed on this box, if its clock and its files are right."""
 
     what: str

@@ -8,10 +8,9 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
-from checks.core.expectation import Basis, Case, Expected, NotDeclared, Wanted
+from checks.core.expectation import Basis, Bounds, Case, Expected, NotDeclared, Wanted
 from checks.core.facts import BOX, Unseen
 from checks.core.finding import Judgement, fail, ok, unknown
 from checks.core.registry import check
@@ -160,59 +159,37 @@ def container_as_declared(seen: Identity, wanted: str) -> Judgement:
 # Memory
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemoryWanted:
-    """How much memory there should be."""
-
-    total_bytes: int
-    lower_bytes: int
-    """Shortfall that is no fault."""
-    upper_bytes: int
-    """Excess that is no fault."""
-
-
-def _memory_total(expected: Expected) -> Iterator[Case[MemoryWanted]]:
+def _memory_total(expected: Expected) -> Iterator[Case[Bounds]]:
     hardware = expected.profile.hardware
     number = expected.number("machine.memory.total", BOX)
     if hardware.memory_total_bytes is not None:
         total = hardware.memory_total_bytes
         ratio = hardware.memory_tolerance_ratio
         slack = (
-            max(round(total * MEMORY_TOLERANCE_RATIO), KERNEL_RESERVE_BYTES)
+            max(total * MEMORY_TOLERANCE_RATIO, KERNEL_RESERVE_BYTES)
             if ratio is None
-            else round(total * ratio)
+            else total * ratio
         )
-        wanted = MemoryWanted(total_bytes=total, lower_bytes=slack, upper_bytes=slack)
-        declared = _hardware(expected, "memory_total_bytes", wanted)
-        yield Case(subject=BOX, wanted=declared)
+        bounds = Bounds(value=total, lower=total - slack, upper=total + slack)
+        yield Case(subject=BOX, wanted=_hardware(expected, "memory_total_bytes", bounds))
     elif number is not None:
-        yield Case(
-            subject=BOX,
-            wanted=Wanted(
-                value=MemoryWanted(
-                    total_bytes=round(number.value),
-                    lower_bytes=_slack(number.value, number.lower_ratio),
-                    upper_bytes=_slack(number.value, number.upper_ratio),
-                ),
-                basis=Basis(number.basis),
-                source=f"{number.source} {number.measured_at}".strip(),
-                premise=number.premise,
-            ),
+        wanted = Wanted(
+            value=number.bounds,
+            basis=Basis(number.basis),
+            source=f"{number.source} {number.measured_at}".strip(),
+            premise=number.premise,
         )
+        yield Case(subject=BOX, wanted=wanted)
     else:
         fact = "not declared: hardware.memory_total_bytes"
         yield Case(subject=BOX, wanted=NotDeclared(fact=fact))
-
-
-def _slack(value: float, ratio: float | None) -> int:
-    """Turn a tolerance into bytes; an open side allows everything."""
-    return 2**60 if ratio is None else round(abs(value * ratio))
 
 
 @check(
     "machine.memory.total",
     sees=Memory,
     cases=_memory_total,
+    unit="By",
     premise=("memory",),
     causes={
         "less-memory-than-declared": "memory is missing: a module that is dead, unseated, or left "
@@ -220,7 +197,7 @@ def _slack(value: float, ratio: float | None) -> int:
         "more-memory-than-declared": "the box has more memory than its profile says",
     },
 )
-def memory_total_as_declared(seen: Memory, wanted: MemoryWanted) -> Judgement:
+def memory_total_as_declared(seen: Memory, wanted: Bounds) -> Judgement:
     """All the memory that is declared is there.
 
     Looks at MemTotal of /proc/meminfo. Fails where it is off the profile's
@@ -231,12 +208,12 @@ def memory_total_as_declared(seen: Memory, wanted: MemoryWanted) -> Judgement:
     """
     observed = {"memory_total_bytes": seen.total_bytes}
     expected = {
-        "memory_total_bytes": wanted.total_bytes,
-        "shortfall_max_bytes": wanted.lower_bytes,
-        "excess_max_bytes": wanted.upper_bytes,
+        "memory_total_bytes": wanted.value,
+        "memory_min_bytes": wanted.lower,
+        "memory_max_bytes": wanted.upper,
     }
-    says = f"{bytes_text(seen.total_bytes)} of memory, {bytes_text(wanted.total_bytes)} wanted"
-    if wanted.total_bytes - seen.total_bytes > wanted.lower_bytes:
+    says = f"{bytes_text(seen.total_bytes)} of memory, {bytes_text(wanted.value)} wanted"
+    if wanted.lower is not None and seen.total_bytes < wanted.lower:
         return fail(
             "less-memory-than-declared",
             says,
@@ -245,7 +222,7 @@ def memory_total_as_declared(seen: Memory, wanted: MemoryWanted) -> Judgement:
             observed=observed,
             expected=expected,
         )
-    if seen.total_bytes - wanted.total_bytes > wanted.upper_bytes:
+    if wanted.upper is not None and seen.total_bytes > wanted.upper:
         return fail(
             "more-memory-than-declared",
             says,

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from checks.core.facts import Blind, Facts, Unseen
-from checks.core.fingerprint import Field
+from checks.core.facts import Blind, Facts, Field, Unseen
 from checks.core.place import THIS, Place, parse_place
 from checks.core.profile import Profile
 from checks.core.registry import probe, supplied
@@ -228,7 +227,8 @@ def _gpus(world: World) -> tuple[Device, ...] | Unseen:
         about = world.read(f"/proc/driver/nvidia/gpus/{address}/information")
         found.append(
             Device(
-                slot=str(len(found)),
+                # not a running number: with one card gone, all behind it would seem replaced
+                slot=address,
                 kind={
                     "vendor": vendor,
                     "device": world.line(f"{root}/{address}/device"),
@@ -258,7 +258,7 @@ def _disks(world: World) -> tuple[Device, ...] | Unseen:
         return names
     return tuple(
         Device(
-            slot=name,
+            slot=_disk_slot(world, name),
             kind={
                 "model": _first(world, f"/sys/block/{name}", ("device/model", "device/type")),
                 "sectors": world.line(f"/sys/block/{name}/size"),
@@ -272,6 +272,25 @@ def _disks(world: World) -> tuple[Device, ...] | Unseen:
         for name in names
         if not _NO_DISK.match(name)
     )
+
+
+def _disk_slot(world: World, name: str) -> str:
+    """Name where a disk is plugged in; the kernel's own names change places between boots."""
+    link = world.link(f"/sys/block/{name}")
+    if isinstance(link, Unseen):
+        return name
+    parts = link.split("/")
+    at = [
+        n
+        for n, part in enumerate(parts)
+        if re.fullmatch(r"[0-9a-f]{4,8}(:[0-9a-f]{2}){2}\.\d", part)
+    ]
+    if not at:
+        return name
+    # behind one controller: SCSI address, NVMe namespace, or nothing more
+    unit = next((part for part in parts[at[-1] :] if re.fullmatch(r"\d+(:\d+){3}", part)), "")
+    space = re.fullmatch(r"nvme\d+(n\d+)", name)
+    return " ".join(filter(None, (parts[at[-1]], unit or (space[1] if space else ""))))
 
 
 def _first(world: World, folder: str, names: Iterable[str]) -> Field:

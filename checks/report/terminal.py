@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from checks.core.finding import Finding
-from checks.core.verdict import LOOKS, Reason, RunVerdict, Verdict
+from checks.core.verdict import LOOKS, Excuse, ExitEffect, Reason, RunVerdict, Verdict
 from checks.ledger.diff import Difference, Move
 from checks.ledger.document import Ledger
 from checks.report.text import ascii_only, visible
@@ -20,6 +20,11 @@ _COLOURS = {
     RunVerdict.FAIL: "red",
     RunVerdict.INCOMPLETE: "yellow",
     RunVerdict.INTERRUPTED: "yellow",
+}
+_EXCUSED = {
+    Excuse.WAIVER: "WAIVED FAIL",
+    Excuse.SCOPE: "FAIL outside the scope",
+    Excuse.OPTIONAL: "FAIL of an optional check",
 }
 _INDENT = 2
 _KEY_WIDTH = 7
@@ -64,12 +69,12 @@ def render(
     )
     _head(console, ledger)
     findings = ledger.findings
-    waived = {tuple(key) for key in ledger.row["waived"]}
     fails = [row for row in findings if row.verdict is Verdict.FAIL]
-    _rows(console, [row for row in fails if row.key not in waived], "FAIL")
-    _rows(console, [row for row in fails if row.key in waived], "WAIVED FAIL")
+    _rows(console, [row for row in fails if row.excused is None], "FAIL")
+    for excuse, label in _EXCUSED.items():
+        _rows(console, [row for row in fails if row.excused is excuse], label)
     _unknowns(console, findings)
-    _areas(console, ledger, findings)
+    _areas(console, findings)
     _notes(console, findings)
     _changes(console, compared)
     _foot(console, ledger, path)
@@ -108,12 +113,17 @@ def _why_not_green(ledger: Ledger, verdict: RunVerdict) -> Iterable[str]:
     """Say in one sentence what keeps a run that failed nothing from passing."""
     if verdict is RunVerdict.INTERRUPTED:
         yield f"interrupted: {ledger.run['interrupted_by']}"
-    elif verdict is RunVerdict.INCOMPLETE and ledger.row["missing"]:
-        yield f"incomplete: {len(ledger.row['missing'])} required checks could not be decided"
+    elif verdict is RunVerdict.INCOMPLETE and (missing := _missing(ledger)):
+        plural = "checks are" if missing > 1 else "check is"
+        yield f"incomplete: {missing} required {plural} undecided"
     elif verdict is RunVerdict.INCOMPLETE:
         yield "incomplete: nothing was confirmed; declare in the profile what this box should be"
     if not ledger.run["controls"]:
         yield "controls were switched off (--no-controls): nothing shows that the checks can fail"
+
+
+def _missing(ledger: Ledger) -> int:
+    return sum(row["effect"] == ExitEffect.INCOMPLETE.value for row in ledger.row["findings"])
 
 
 def _numbers(console: Console, ledger: Ledger) -> None:
@@ -171,7 +181,7 @@ def _unknowns(console: Console, findings: list[Finding]) -> None:
         _field(console, "do", waiting[0].remedy)
 
 
-def _areas(console: Console, ledger: Ledger, findings: list[Finding]) -> None:
+def _areas(console: Console, findings: list[Finding]) -> None:
     console.print()
     for area in sorted({row.check.partition(".")[0] for row in findings}):
         rows = [row for row in findings if row.check.partition(".")[0] == area]
@@ -186,7 +196,7 @@ def _areas(console: Console, ledger: Ledger, findings: list[Finding]) -> None:
     if passed:
         names = ", ".join(f"{row.name} ({row.basis.value if row.basis else '-'})" for row in passed)
         _field(console, "assumed", f"passed unconfirmed: {names}")
-    optional = [row for row in findings if _optional(ledger, row)]
+    optional = [row for row in findings if row.excused is Excuse.OPTIONAL]
     if optional:
         names = ", ".join(row.name for row in optional)
         _field(console, "without", f"optional by profile and undecided: {names}")
@@ -197,11 +207,6 @@ def _named(console: Console, key: str, rows: list[Finding]) -> None:
     for says in sorted({row.says for row in rows}):
         names = ", ".join(row.name for row in rows if row.says == says)
         _field(console, key, f"{says}: {names}")
-
-
-def _optional(ledger: Ledger, row: Finding) -> bool:
-    undecided = row.verdict in (Verdict.UNKNOWN, Verdict.NOT_RUN)
-    return undecided and list(row.key) not in ledger.row["missing"]
 
 
 def _notes(console: Console, findings: list[Finding]) -> None:
