@@ -236,13 +236,15 @@ class Suite:
             report.longrepr = redact_text(f"not judged: {shown}", ENVIRONMENT_SECRETS)
         finding = item.stash.get(FINDING, None)
         if finding is not None and report.when == "call":
-            report.user_properties += [
+            # of the item: JUnit takes them from the report of its teardown
+            item.user_properties += [
                 ("check", finding.check),
                 ("subject", finding.subject),
                 ("verdict", finding.verdict.value),
                 ("observed", dict(finding.observed)),
                 ("expected", dict(finding.expected)),
             ]
+            report.user_properties = list(item.user_properties)
             report.preflight_verdict = finding.verdict.value  # type: ignore[attr-defined]
         return report
 
