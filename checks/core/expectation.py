@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, TypeVar
@@ -110,6 +111,18 @@ class Expectation:
         "has it.",
         default_factory=dict,
     )
+
+    def problems(self) -> Iterator[tuple[str, str, str]]:
+        """Find what one key alone cannot show: a number against which nothing can fail."""
+        bounds = self.bounds
+        if bounds.lower is None and bounds.upper is None:
+            wanted = "give lower_ratio or upper_ratio: with both sides open nothing can fail"
+            yield "lower_ratio", "missing, and upper_ratio too", wanted
+        if self.unit == "By" and self.value <= 0:
+            yield "value", f"found {self.value:g}", "a number of bytes is more than 0"
+        for side, key in ((bounds.lower, "lower_ratio"), (bounds.upper, "upper_ratio")):
+            if side is not None and not math.isfinite(side):
+                yield key, "makes a bound beyond all numbers", "take a smaller value or ratio"
 
     @property
     def bounds(self) -> Bounds:

@@ -9,7 +9,7 @@ from checks.core.redact import HIDDEN
 from checks.core.registry import load_areas
 from tests.support.runs import HERE, write_profile
 
-CHECKS = tuple(load_areas().checks)
+CHECKS = load_areas().units()
 SHIPPED = HERE / "expected"
 
 NUMBER = """
@@ -17,6 +17,7 @@ NUMBER = """
 check = "{check}"
 value = 5
 unit = "By"
+lower_ratio = 0.0
 basis = "measured"
 source = "ledger"
 """
