@@ -11,7 +11,6 @@ import pytest
 
 from checks.core.child import LARGEST_ANSWER_BYTES, call_all
 from checks.core.facts import Blind, Unseen
-from checks.machine.facts import Moment
 from tests.support.runs import HERE, clean_environment
 
 SEEN = Unseen(Blind.ABSENT, "seen")
@@ -19,7 +18,7 @@ SEEN = Unseen(Blind.ABSENT, "seen")
 
 def one(function, deadline_s=10.0):
     started = time.monotonic()
-    answer = call_all({"x": (function, deadline_s)})["x"]
+    answer = dict(call_all({"x": (function, deadline_s)}))["x"]
     took_s = time.monotonic() - started
     assert not children(), "a child is left behind"
     return answer.data, took_s
@@ -73,7 +72,7 @@ def test_many_run_side_by_side_and_each_has_its_own_answer():
         return look
 
     started = time.monotonic()
-    answers = call_all({str(n): (slow(n), 10.0) for n in range(12)})
+    answers = dict(call_all({str(n): (slow(n), 10.0) for n in range(12)}))
     assert time.monotonic() - started < 2.4, "12 times 0.3 s, one after the other, are 3.6 s"
     assert {name: answer.data["detail"] for name, answer in answers.items()} == {
         str(n): str(n) for n in range(12)
@@ -81,7 +80,7 @@ def test_many_run_side_by_side_and_each_has_its_own_answer():
 
 
 def test_one_that_hangs_is_ended_at_its_deadline_and_the_others_answer():
-    answers = call_all({"hangs": (lambda: time.sleep(60), 0.3), "good": (lambda: SEEN, 10.0)})
+    answers = dict(call_all({"hangs": (lambda: time.sleep(60), 0.3), "good": (lambda: SEEN, 10.0)}))
     assert answers["hangs"].data.reason is Blind.TIMED_OUT
     assert "0.3 s" in answers["hangs"].data.detail
     assert answers["good"].data["detail"] == "seen"
@@ -155,7 +154,7 @@ def test_one_that_dies_is_lost_and_how_it_died_is_told(end, text, capfd):
         (lambda: bytearray(1 << 62), Blind.LOST, "memory"),
         (lambda: 5, Blind.MALFORMED, "gave a int"),
         (lambda: None, Blind.MALFORMED, "gave a NoneType"),
-        (lambda: Moment(what="x", at_s=1.0), Blind.MALFORMED, "gave a Moment"),
+        (lambda: {"unseen": "absent"}, Blind.MALFORMED, "gave a dict"),
         (lambda: Unseen(Blind.ABSENT, float("nan")), Blind.LOST, ""),
     ],
     ids=["raises", "raises far inside", "no memory", "a number", "nothing", "no facts", "no text"],
@@ -193,10 +192,14 @@ def test_no_descriptor_is_left_open():
     def count():
         return len(list(Path("/proc/self/fd").iterdir()))
 
-    call_all({"warm": (lambda: SEEN, 5.0)})
+    dict(call_all({"warm": (lambda: SEEN, 5.0)}))
     before = count()
     work = {str(n): (lambda: SEEN, 5.0) for n in range(5)}
-    call_all({**work, "hangs": (lambda: time.sleep(9), 0.1), "dies": (lambda: os._exit(1), 5.0)})
+    dict(
+        call_all(
+            {**work, "hangs": (lambda: time.sleep(9), 0.1), "dies": (lambda: os._exit(1), 5.0)}
+        )
+    )
     assert count() == before
 
 
@@ -219,7 +222,7 @@ def sleeper():
 if "{handler}" == "python":
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 try:
-    call_all({{"a": (sleeper, 60.0), "b": (sleeper, 60.0)}})
+    dict(call_all({{"a": (sleeper, 60.0), "b": (sleeper, 60.0)}}))
 except KeyboardInterrupt:
     sys.exit(7)
 """

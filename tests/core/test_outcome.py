@@ -8,7 +8,7 @@ from checks.core.expectation import Basis
 from checks.core.finding import Finding
 from checks.core.outcome import WAIVER_CHECK, in_scope, outcome, waiver_findings
 from checks.core.profile import Waiver
-from checks.core.verdict import Reason, RunVerdict, Verdict
+from checks.core.verdict import Excuse, ExitEffect, Reason, RunVerdict, Verdict
 
 TODAY = datetime.date(2026, 6, 15)
 
@@ -50,6 +50,14 @@ def run(*findings, waivers=(), optional=None, interrupted=False, scope="all"):
         interrupted=interrupted,
         scope=scope,
     )
+
+
+def excuses(result):
+    return {row.key: row.excused for row in result.findings if row.excused is not None}
+
+
+def undecided(result):
+    return [row.key for row in result.findings if row.effect is ExitEffect.INCOMPLETE]
 
 
 FAIL, UNKNOWN = Verdict.FAIL, Verdict.UNKNOWN
@@ -107,7 +115,8 @@ def test_passes_are_counted_apart_by_what_confirms_them():
 def test_an_optional_check_may_be_undecided():
     rows = [finding(), finding(OTHER, UNKNOWN), finding("a.b", NOT_RUN)]
     result = run(*rows, optional={OTHER: "no permission"})
-    assert result.missing == (("a.b", "box"),)
+    assert undecided(result) == [("a.b", "box")]
+    assert excuses(result) == {(OTHER, "box"): Excuse.OPTIONAL}
     assert run(*rows, optional={OTHER: "r", "a.b": "r"}).verdict is RunVerdict.PASS
 
 
@@ -128,7 +137,7 @@ def test_a_waiver_in_use_takes_the_fail_out_of_the_exit_code_and_is_no_pass():
     bad, good = finding(verdict=FAIL), finding(OTHER)
     result = run(bad, good, waivers=[waiver()])
     assert result.verdict is RunVerdict.PASS
-    assert result.waived == (bad.key,)
+    assert excuses(result) == {bad.key: Excuse.WAIVER}
     assert result.counts["fail"] == result.counts["waived"] == 1
     assert result.counts["pass"] == 1
     row = waiver_row(bad, waivers=[waiver()])
@@ -147,7 +156,7 @@ def test_a_waiver_holds_on_its_last_day_and_not_on_the_next():
     yesterday = TODAY - datetime.timedelta(days=1)
     result = run(*rows, waivers=[waiver(until=yesterday)])
     assert result.verdict is RunVerdict.FAIL
-    assert result.waived == ()
+    assert excuses(result) == {}
     row = waiver_row(*rows, waivers=[waiver(until=yesterday)])
     assert (row.verdict, row.cause) == (FAIL, "waiver-expired")
     assert row.remedy
@@ -179,7 +188,7 @@ def test_a_waiver_of_what_could_not_be_told_is_left_undecided(verdict):
 def test_a_waiver_of_one_subject_leaves_the_others():
     rows = [finding(verdict=FAIL, subject=name) for name in ("a", "b")] + [finding(OTHER)]
     result = run(*rows, waivers=[waiver(subject="a")])
-    assert result.waived == (("machine.memory.total", "a"),)
+    assert excuses(result) == {("machine.memory.total", "a"): Excuse.WAIVER}
     assert result.verdict is RunVerdict.FAIL
     assert run(*rows, waivers=[waiver()]).verdict is RunVerdict.PASS
 
@@ -190,7 +199,8 @@ def test_a_waiver_of_one_subject_leaves_the_others():
 def test_a_run_of_one_area_speaks_of_that_area_alone():
     rows = [finding(), finding("network.resolve", FAIL), finding("gpu.count", NOT_RUN)]
     assert run(*rows, scope="machine").verdict is RunVerdict.PASS
-    assert run(*rows, scope="machine").missing == ()
+    assert undecided(run(*rows, scope="machine")) == []
+    assert set(excuses(run(*rows, scope="machine")).values()) == {Excuse.SCOPE}
     assert run(*rows, scope="network").verdict is RunVerdict.FAIL
     assert run(*rows, scope="gpu").verdict is RunVerdict.INCOMPLETE
 
@@ -203,3 +213,9 @@ def test_a_pass_elsewhere_confirms_nothing_in_this_area():
 def test_a_run_always_speaks_of_its_own_waivers():
     assert in_scope(WAIVER_CHECK, "network")
     assert not in_scope("networking.x", "network")
+
+
+def test_a_selection_speaks_of_everything_and_what_it_left_out_keeps_it_incomplete():
+    assert in_scope("network.resolve", "selection")
+    rows = [finding(), finding("network.resolve", NOT_RUN)]
+    assert run(*rows, scope="selection").verdict is RunVerdict.INCOMPLETE
