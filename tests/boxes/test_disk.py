@@ -209,7 +209,7 @@ def test_a_cache_that_may_not_be_read_is_unknown_and_not_empty(suite, open_path)
     )
     run = suite.run(
         open_path,
-        profile=f"{profile}model_bytes = {10**17}\n",
+        profile=f"{profile}model_bytes = {10**15}\n",
         uid=65534 if os.geteuid() == 0 else 0,
     )
     blobs.chmod(0o755)

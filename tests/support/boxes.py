@@ -340,6 +340,7 @@ class Run:
     ledger: dict[str, Any]
 
     def finding(self, check: str, subject: str = "box") -> dict[str, Any]:
+        assert self.ledger, self.out
         return next(
             row
             for row in self.ledger["findings"]
@@ -411,6 +412,7 @@ class Suite:
         self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
         answer = self._server.stdout.readline()
+        assert answer, "the process that runs the suite has ended; what it said stands above"
         return int(answer), out.read_text("utf-8", "replace")
 
     def run(

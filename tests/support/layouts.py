@@ -138,6 +138,17 @@ def v2_on_a_mount_point_with_a_blank() -> Layout:
 
 @layout
 def v2_with_a_branch_mounted_beside_the_whole() -> Layout:
+    branch = "30 23 0:28 /p/a /run/branch rw - cgroup2 cgroup2 rw\n"
+    box = v2().mounts(branch + V2)
+    for root in (f"{CGROUP}/p/a", "/run/branch"):
+        box.group(root, cpu_max="600000 100000", type="domain")
+        box.group(f"{root}/b", cpu_max="max 100000")
+    box.group(f"{CGROUP}/p", cpu_max="200000 100000")
+    return Layout(engine(box, "0::/p/a/b\n"), f"pid:{ENGINE}", 2.0)
+
+
+@layout
+def v2_with_another_branch_mounted_before_the_whole() -> Layout:
     branch = "30 23 0:28 /other /run/other rw - cgroup2 cgroup2 rw\n"
     box = v2().mounts(branch + V2).group("/run/other")
     box.group(f"{CGROUP}/a", cpu_max="200000 100000")
