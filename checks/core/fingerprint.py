@@ -111,6 +111,8 @@ def compare(before: Mapping[str, Part], after: Mapping[str, Part]) -> tuple[Part
     changes = []
     for slot in sorted(set(before) | set(after)):
         old, new = before.get(slot), after.get(slot)
+        if old == new:
+            continue  # also where neither run could read anything of it
         if old is None or new is None:
             change = Change.ADDED if old is None else Change.REMOVED
             if _unlisted(slot, before) or _unlisted(slot, after):

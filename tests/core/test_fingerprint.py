@@ -73,6 +73,7 @@ def test_what_a_user_may_not_read_is_not_comparable_and_never_changed():
         assert changes(parts(before), parts(after)) == {
             "board": (Change.SAME, Change.NOT_COMPARABLE)
         }
+    assert compare(parts(user), parts(user)) == ()
     unread = parts(user)["board"].unread
     assert len(unread) == 2
     assert "run as root to see it" in unread[0]

@@ -52,10 +52,10 @@ def planted(made, texts, serial="SN12345678"):
         )
     for observation in row["observations"]:
         data = observation.get("data", {})
-        if observation.get("type") == "Identity":
+        if observation.get("type") == "machine.Identity":
             data["board_serial"] = serial
             data["evidence"] = [*data["evidence"], *texts, f"serial {serial}"]
-        if observation.get("type") == "Folder":
+        if observation.get("type") == "machine.Folder":
             data["path"] = f"/mnt/{texts[0]}" if texts else data["path"]
     row["digest"] = ledger_digest(row)
     return dataclasses.replace(made, row=row)
@@ -104,7 +104,7 @@ def test_no_user_in_a_path_survives_and_the_rest_of_the_path_does(made, user, ro
 def test_no_name_of_the_box_survives(made, host, domain, end, upper):
     ledger = planted(made, [f"on {host.upper() if upper else host}{domain}{end}"])
     for observation in ledger.row["observations"]:
-        if observation.get("type") == "Identity":
+        if observation.get("type") == "machine.Identity":
             observation["data"]["host_name"] = host + domain
     text = text_of(ledger)
     assert host not in text.lower()
@@ -159,8 +159,8 @@ def test_what_a_reader_needs_stays(made):
         (f["check"], f["subject"], f["verdict"]) for f in made.row["findings"]
     ]
     for slot, part in made.row["fingerprint"].items():
-        assert row["fingerprint"][slot]["kind"] == part["kind"]
-        assert row["fingerprint"][slot]["identity"] is None
+        assert slot == "resolver" or row["fingerprint"][slot]["kind"] == part["kind"]
+        assert set(row["fingerprint"][slot]["identity"].values()) <= {None}
 
 
 def test_the_copy_carries_the_digest_of_the_original_and_one_of_its_own(made):
@@ -199,14 +199,14 @@ def test_a_box_that_is_named_like_one_of_our_own_words_breaks_nothing(made, name
     row = copy.deepcopy(made.row)
     row["host"] = name
     for observation in row["observations"]:
-        if observation.get("type") == "Identity":
+        if observation.get("type") == "machine.Identity":
             observation["data"]["host_name"] = name
     copied = anonymous(dataclasses.replace(made, row=row))
     assert problems(copied, "copy") == []
     assert copied["host"] == "[anonymous]"
     assert [f["check"] for f in copied["findings"]] == [f["check"] for f in made.row["findings"]]
     assert set(copied["fingerprint"]) == set(made.row["fingerprint"])
-    (identity,) = [o["data"] for o in copied["observations"] if o.get("type") == "Identity"]
+    (identity,) = [o["data"] for o in copied["observations"] if o.get("type") == "machine.Identity"]
     assert identity["host_name"] == "[anonymous]"
 
 
@@ -234,7 +234,9 @@ def test_the_copy_of_a_run_of_this_machine_names_neither_it_nor_its_user(tmp_pat
     assert main(["export", ledger.file, "--anonymous"]) == 0
     raw = capsysbinary.readouterr().out
     copied = parse_ledger(raw, "copy")
-    (identity,) = [o["data"] for o in copied.row["observations"] if o.get("type") == "Identity"]
+    (identity,) = [
+        o["data"] for o in copied.row["observations"] if o.get("type") == "machine.Identity"
+    ]
     assert identity["host_name"] == "[anonymous]"
     user = getpass.getuser()
     for word in {socket.gethostname(), *({user} - {"root"})}:

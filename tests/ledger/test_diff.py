@@ -29,7 +29,9 @@ def with_finding(ledger, key=MEMORY, **changes):
 
 def with_part(ledger, slot, **changes):
     row = copy.deepcopy(ledger.row)
-    row["fingerprint"][slot] = {**row["fingerprint"][slot], **changes}
+    for side, value in changes.items():
+        fields = row["fingerprint"][slot][side]
+        row["fingerprint"][slot][side] = dict.fromkeys(fields, value)
     return dataclasses.replace(ledger, row=row)
 
 
@@ -41,7 +43,8 @@ PASS = {"verdict": Verdict.PASS, "cause": "", "reason": None}
 FAIL = {"verdict": Verdict.FAIL, "cause": "too-little", "reason": None}
 UNKNOWN = {"verdict": Verdict.UNKNOWN, "cause": "", "reason": Reason.NOT_OBSERVABLE}
 AWAY = {"verdict": Verdict.NOT_APPLICABLE, "cause": "", "reason": None}
-DIGEST = "sha256:" + "ab" * 32
+DIGEST = "changed"
+GPU = "gpu[0000:4b:00.0]"
 
 
 def test_a_ledger_and_itself_differ_in_nothing(made):
@@ -86,7 +89,7 @@ def test_a_finding_that_came_or_went(made):
 def test_a_verdict_that_rested_on_a_part_that_was_replaced_is_struck_out(made):
     old = with_finding(made, **PASS)
     new = with_part(old, "memory", identity=DIGEST)
-    known = with_part(old, "memory", identity="sha256:" + "cd" * 32)
+    known = with_part(old, "memory", identity="other")
     assert moves(known, new)[MEMORY] is Move.STRUCK_OUT
 
 
@@ -103,22 +106,22 @@ def test_a_part_that_one_side_could_not_read_strikes_nothing_out(made):
 
 def test_a_card_of_a_kind_strikes_out_what_rests_on_that_kind_of_card(made):
     old = with_finding(made, **PASS, premise=("gpu",))
-    new = with_part(old, "gpu[3]", identity=DIGEST)
+    new = with_part(old, GPU, identity=DIGEST)
     assert moves(old, new) == {MEMORY: Move.STRUCK_OUT}
     row = copy.deepcopy(old.row)
-    del row["fingerprint"]["gpu[7]"]
+    del row["fingerprint"][GPU]
     assert moves(old, dataclasses.replace(old, row=row)) == {MEMORY: Move.STRUCK_OUT}
 
 
 def test_what_was_never_decided_is_not_struck_out(made):
     old = with_finding(made, **UNKNOWN, premise=("gpu",))
-    assert moves(old, with_part(old, "gpu[3]", identity=DIGEST)) == {}
+    assert moves(old, with_part(old, GPU, identity=DIGEST)) == {}
 
 
 def test_an_unrelated_part_strikes_nothing_out(made):
     old = with_finding(made, **PASS)
-    changed = difference(old, with_part(old, "gpu[0]", identity=DIGEST))
-    assert [part.slot for part in changed.real_parts] == ["gpu[0]"]
+    changed = difference(old, with_part(old, GPU, identity=DIGEST))
+    assert [part.slot for part in changed.real_parts] == [GPU]
     assert all(row.check != MEMORY[0] for row in changed.findings)
     assert not changed.nothing
 
@@ -132,11 +135,11 @@ def test_the_command_says_what_changed_in_words_and_in_its_exit_code(made, tmp_p
         return str(path)
 
     before = write(with_finding(made, **PASS), "before.json")
-    after = write(with_part(with_finding(made, **FAIL), "gpu[3]", identity=DIGEST), "after.json")
+    after = write(with_part(with_finding(made, **FAIL), GPU, identity=DIGEST), "after.json")
     assert main(["diff", before, before]) == 0
     assert capsys.readouterr().out == "nothing changed\n"
     assert main(["diff", before, after]) == 1
     out = capsys.readouterr().out
-    assert "part   gpu[3]: kind same, identity changed" in out
+    assert "part   gpu[0000:4b:00.0]: kind same, identity changed" in out
     assert "worse      machine.memory.total [box]: pass → fail: too-little" in out
     assert main(["diff", before, str(tmp_path / "absent.json")]) == 2

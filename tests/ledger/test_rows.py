@@ -332,7 +332,10 @@ BASE = {
 
 
 def name(kinds=(), **run):
-    parts = {f"gpu[{n}]": {"kind_text": text} for n, text in enumerate(kinds)}
+    names = ("vendor", "device", "model")
+    parts = {
+        f"gpu[{n}]": {"kind": dict(zip(names, kind, strict=True))} for n, kind in enumerate(kinds)
+    }
     return ledger_name({**BASE, "fingerprint": parts, "run": {**BASE["run"], **run}})
 
 
@@ -348,13 +351,16 @@ def name(kinds=(), **run):
         (name(ticket="../../etc/passwd"), "20261202T064500Z-h100-1-etc-passwd-0gpu-cpu-pass.json"),
         (name(ticket="…é✓"), "20261202T064500Z-h100-1-x-0gpu-cpu-pass.json"),
         (
-            name(["0x10de 0x2330 0x16c1 NVIDIA H100 80GB HBM3"] * 8),
+            name([("0x10de", "0x2330", "NVIDIA H100 80GB HBM3")] * 8),
             "20261202T064500Z-h100-1-8gpu-h100-80gb-hbm3-pass.json",
         ),
-        (name(["0x1002 0x74a1 0x74a1"] * 4), "20261202T064500Z-h100-1-4gpu-1002-74a1-pass.json"),
-        (name([""]), "20261202T064500Z-h100-1-1gpu-gpu-pass.json"),
         (
-            name(["0x10de NVIDIA RTX 6000 Ada Generation / Max-Q"]),
+            name([("0x1002", "0x74a1", None)] * 4),
+            "20261202T064500Z-h100-1-4gpu-1002-74a1-pass.json",
+        ),
+        (name([(None, None, None)]), "20261202T064500Z-h100-1-1gpu-gpu-pass.json"),
+        (
+            name([("0x10de", None, "NVIDIA RTX 6000 Ada Generation / Max-Q")]),
             "20261202T064500Z-h100-1-1gpu-rtx-6000-ada-generation-max-q-pass.json",
         ),
     ],
@@ -364,7 +370,7 @@ def test_the_name_of_a_ledger_tells_when_where_what_and_how_it_ended(made, wante
 
 
 def test_a_name_fits_on_every_file_system():
-    long = name(["0x10de NVIDIA " + "x" * 300], label="l" * 300, ticket="t\0\n" * 300)
+    long = name([("0x10de", None, "x" * 300)], label="l" * 300, ticket="t\0\n" * 300)
     assert len(long) <= 255
     assert all(letter.isalnum() or letter in "-._" for letter in long)
 
