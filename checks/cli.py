@@ -17,20 +17,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from checks import __version__
-from checks.core.errors import BusyError, PreflightError, StoreError, UsageError
+from checks.core.errors import BusyError, LedgerError, PreflightError, StoreError, UsageError
 from checks.core.expectation import Expected, NotDeclared, Wanted
-from checks.core.load import LOCAL_HOST, load_host
+from checks.core.load import HOST_NAME, LOCAL_HOST, load_host
 from checks.core.outcome import WAIVER_CAUSES, WAIVER_CHECK, waiver_findings
 from checks.core.paths import expected_folders, ledger_folder, suite_config
 from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
 from checks.core.registry import Check, cases_of, load_areas
 from checks.core.verdict import RunVerdict
 from checks.ledger.anonymous import anonymous
-from checks.ledger.canonical import pretty
+from checks.ledger.canonical import pretty, readable
 from checks.ledger.diff import Move, difference
 from checks.ledger.document import Ledger
 from checks.ledger.prune import prune
-from checks.ledger.schema import problems, read_ledger
+from checks.ledger.schema import problems, read_ledger, whole
 from checks.ledger.store import HostFolder, write_whole
 from checks.ledger.verify import Report, verify_file, verify_row
 from checks.report.terminal import Style, render
@@ -59,6 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return YES
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        _complain(f"{error.filename}: {error.strerror or error}")
+        return USAGE
     return code
 
 
@@ -163,6 +166,8 @@ def _run(words: list[str]) -> int:
 
 
 def _host_folder(given: argparse.Namespace, host: str) -> HostFolder:
+    if not HOST_NAME.fullmatch(host):
+        raise UsageError(f"{host!r} is neither a file nor the name of a host")
     return HostFolder(ledger_folder(given.ledger_dir), host)
 
 
@@ -182,11 +187,21 @@ def _recover(folder: HostFolder) -> None:
         folder.unlock()
 
 
-def _find(given: argparse.Namespace, text: str) -> Ledger:
-    """Read a ledger by its path, or the newest one of a host."""
-    path = Path(text)
-    if path.is_file() or os.sep in text or text.endswith(".json"):
-        return read_ledger(path)
+def _is_path(text: str) -> bool:
+    """Whether an argument is meant as a path, and not as the name of a host."""
+    return os.sep in text or text.endswith(".json") or Path(text).is_file()
+
+
+def _find(given: argparse.Namespace, text: str, *, altered: bool = False) -> Ledger:
+    """Read a ledger by its path, or the newest one of a host.
+
+    Raises:
+        LedgerError: it cannot be read; or its digest does not fit, unless `altered` permits that.
+
+    """
+    if _is_path(text):
+        ledger = read_ledger(Path(text))
+        return ledger if altered else whole(ledger)
     folder = _host_folder(given, text)
     if not folder.path.is_dir():
         known = sorted(p.parent.name for p in folder.path.parent.glob("*/head.json"))
@@ -195,10 +210,12 @@ def _find(given: argparse.Namespace, text: str) -> Ledger:
             f"hosts there: {', '.join(known) or 'none'}"
         )
     _recover(folder)
-    ledger = folder.newest()
-    if ledger is None:
-        raise UsageError(f"{folder.path}: there is no ledger yet")
-    return ledger
+    ledger_or_none = folder.newest() if folder.head() else folder.tip()
+    if ledger_or_none is None:
+        raise UsageError(
+            f"{folder.path}: there is no ledger yet, or none that is surely the newest"
+        )
+    return ledger_or_none
 
 
 def _style() -> Style:
@@ -211,7 +228,13 @@ def _style() -> Style:
 
 def _show(given: argparse.Namespace) -> int:
     load_areas()
-    ledger = _find(given, given.ledger)
+    ledger = _find(given, given.ledger, altered=True)
+    try:
+        whole(ledger)
+    except LedgerError as error:
+        _say(visible(f"ALTERED  {error}"))
+        sys.stdout.write(render(ledger, _style(), path=ledger.file))
+        return COULD_NOT_TELL
     sys.stdout.write(render(ledger, _style(), path=ledger.file))
     return _answer(ledger)
 
@@ -223,9 +246,9 @@ def _answer(ledger: Ledger) -> int:
 
 
 def _verify(given: argparse.Namespace) -> int:
-    path = Path(given.ledger)
-    if path.is_file() or os.sep in given.ledger or given.ledger.endswith(".json"):
-        report = verify_file(path, given.expect)
+    if _is_path(given.ledger):
+        readable(Path(given.ledger))
+        report = verify_file(Path(given.ledger), given.expect)
     else:
         folder = _host_folder(given, given.ledger)
         if not folder.path.is_dir():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from checks.core import about
 from checks.core.codec import CodecError, Json, decode, encode
-from checks.core.errors import LedgerError, Problem, StoreError, UsageError
+from checks.core.errors import LedgerError, StoreError, UsageError
 from checks.core.expectation import Expectation, Expected
 from checks.core.facts import Blind, Facts, Unseen
 from checks.core.finding import Finding
@@ -23,11 +23,10 @@ from checks.core.registry import AREAS, Check, Registry, cases_of, load_areas
 from checks.core.runner import Runner
 from checks.core.signals import held
 from checks.core.world import World
-from checks.ledger.canonical import ledger_digest
 from checks.ledger.diff import Difference, difference
 from checks.ledger.document import Ending, Ledger, Row, assemble, utc_text
 from checks.ledger.journal import Journal
-from checks.ledger.schema import read_ledger
+from checks.ledger.schema import read_ledger, whole
 from checks.ledger.store import Head, HostFolder
 from checks.machine.facts import Clock
 from checks.machine.probe import history_facts
@@ -70,6 +69,8 @@ class Session:
     head: Head | None = None
     """As it was when this run began."""
     previous: Ledger | None = None
+    earlier: Ledger | None = None
+    """The newest complete one, to compare with."""
     scope: str = ALL
     """`all`, the one area that this run speaks of, or `selection`."""
     ledger: Row | None = None
@@ -150,18 +151,19 @@ class Session:
         self.head = self.folder.head()
         try:
             self.previous = self.folder.newest()
+            self.earlier = self.folder.comparable(self.scope)
         except LedgerError as error:
             self.notices.append(
                 f"the newest ledger cannot be used: {error.problems[0]}; "
                 f"`preflight verify {self.options.host}` tells more"
             )
         if self.head is None and self.folder.ledgers():
-            self.previous = self.folder.tip()
+            self.previous = self.earlier = self.folder.tip()
             follows = Path(self.previous.file).name if self.previous else "no other: a new row"
             self.notices.append(f"head.json was missing; this run follows {follows}")
 
     def _begin_row(self, run_id: str, started_s: float) -> Row:
-        return {
+        row = {
             "host": self.options.host,
             "run": {
                 "id": run_id,
@@ -181,6 +183,9 @@ class Session:
             "planned": [list(key) for key in self.planned()],
             "notices": list(self.notices),
         }
+        # a word of the command line, or a path, may hold bytes that are no UTF-8
+        clean: Row = encode(row)  # type: ignore[assignment]
+        return clean
 
     def _follows(self) -> Json:
         """Name the ledger before this one, with its digest."""
@@ -248,8 +253,12 @@ class Session:
             if key not in self.runner.findings:
                 self.not_run(*key, why)
 
-    def finish(self, interrupted_by: str = "") -> None:
+    def finish(self, interrupted_by: str = "", *, pytest_code: int = 0) -> None:
         """Look at what no check asked for, and write the ledger.
+
+        Args:
+            interrupted_by: what stopped the run; empty where nothing did.
+            pytest_code: exit code of pytest's own, where it comes before ours.
 
         Raises:
             StoreError: the ledger cannot be written; the journal stays.
@@ -266,6 +275,7 @@ class Session:
             by=interrupted_by,
             elapsed_s=elapsed_s,
             ended_utc=utc_text(time.time()),
+            pytest_code=pytest_code,
         )
         begin = {**journal.begin, "time": {**journal.begin["time"], **self._synchronised()}}
         if self.replayed is not None and self.replayed.run["end"] == "interrupted":
@@ -293,7 +303,7 @@ class Session:
 
     def compared(self) -> tuple[str, Difference] | None:
         """Compare with the ledger before this one, or with the baseline; None if there is none."""
-        before = self.baseline or self.previous
+        before = self.baseline or self.earlier
         if before is None or self.ledger is None or self.path is None:
             return None
         after = Ledger(file=str(self.path), sha256="", row=self.ledger)
@@ -319,11 +329,14 @@ def open_session(options: Options) -> Session:
     registry = load_areas()
     if options.only is not None and options.only not in AREAS:
         raise UsageError(f"--only {options.only}: this version has the areas {', '.join(AREAS)}")
-    replayed = _checked_ledger(options.replay) if options.replay else None
+    replayed = whole(read_ledger(Path(options.replay))) if options.replay else None
     if replayed is not None and not options.host:
         options = replace(options, host=str(replayed.row["host"]))
-    baseline = _checked_ledger(options.baseline) if options.baseline else None
+    baseline = whole(read_ledger(Path(options.baseline))) if options.baseline else None
     folders = expected_folders(options.expected)
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: there is no such folder of expectations")
     if replayed is not None and not options.expected:
         loaded = _recorded_expectations(replayed)
     else:
@@ -339,20 +352,6 @@ def open_session(options: Options) -> Session:
         replayed=replayed,
         baseline=baseline,
     )
-
-
-def _checked_ledger(path: str) -> Ledger:
-    ledger = read_ledger(Path(path))
-    if ledger_digest(ledger.row) != ledger.row["digest"]:
-        raise LedgerError(
-            Problem(
-                file=path,
-                key="digest",
-                found="the content is not the one that this digest was made of",
-                wanted="take the ledger as it was written; `preflight verify` tells more",
-            )
-        )
-    return ledger
 
 
 def _recorded_expectations(ledger: Ledger) -> Loaded:

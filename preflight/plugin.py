@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 SUITE = Path(__file__).resolve().parent
 CONFIG = SUITE / "pytest.toml"
 PLUGIN = "preflight-run"
+QUIET = -2
+"""Verbosity of `-qq` in pytest.toml: the report is all that is printed."""
 XDIST_OFF = pytest.StashKey[bool]()
 """Set where `-n` was given and does not count."""
 
@@ -140,7 +142,7 @@ def is_own(config: pytest.Config) -> bool:
 
 
 def _asked_for(config: pytest.Config) -> bool:
-    return bool(config.getoption("--host") or config.getoption("--replay"))
+    return config.getoption("--host") is not None or config.getoption("--replay") is not None
 
 
 def _start_again(config: pytest.Config) -> None:
@@ -152,7 +154,7 @@ def _start_again(config: pytest.Config) -> None:
     words = list(config.invocation_params.args)
     begin = sys.orig_argv[: -len(words)]
     paths = [Path(str(word).partition("::")[0]) for word in config.args]
-    ours = any(path == SUITE or SUITE in path.parents for path in map(Path.resolve, paths))
+    ours = all(path == SUITE or SUITE in path.parents for path in map(Path.resolve, paths))
     if config.option.pyargs or not ours or [*begin, *map(str, words)] != sys.orig_argv:
         return
     capture = config.pluginmanager.getplugin("capturemanager")
@@ -187,7 +189,12 @@ def pytest_configure(config: pytest.Config) -> None:
                 f"or:  pytest -c {CONFIG} --pyargs preflight --host NAME"
             )
         return
+    louder = config.option.verbose - QUIET
+    if louder > 0:  # -v starts from the quiet of the suite's own settings
+        config.option.verbose = louder - 1
     config.addinivalue_line("filterwarnings", "ignore::pytest.PytestConfigWarning")
+    # installed, the plugin is imported before pytest could rewrite asserts, which it has none of
+    config.addinivalue_line("filterwarnings", "ignore::pytest.PytestAssertRewriteWarning")
     if config.option.help or config.option.markers:
         return
     # Imported here: in a pytest run that is not ours the entry point must cost nothing.

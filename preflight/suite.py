@@ -22,6 +22,7 @@ from checks.ledger.document import Ledger
 from checks.report.terminal import Style, render
 from checks.report.text import visible
 from checks.session import Options, Session, open_session
+from preflight.plugin import QUIET
 
 EXIT_USAGE = int(pytest.ExitCode.USAGE_ERROR)
 PYTEST_OWN = range(2, 7)
@@ -50,6 +51,8 @@ def open_suite(
         return Suite(config, _open(config, host, replay), no_workers=no_workers)
     except PreflightError as error:
         raise pytest.UsageError(usage(error)) from None
+    except OSError as error:
+        raise pytest.UsageError(f"preflight: {error.filename}: {error.strerror}") from None
 
 
 def _open(config: pytest.Config, host: str | None, replay: str | None) -> Session:
@@ -280,7 +283,7 @@ class Suite:
     def _live(self) -> bool:
         return (
             sys.stderr.isatty()
-            and self.config.get_verbosity() <= -1
+            and self.config.get_verbosity() <= QUIET
             and os.environ.get("TERM") != "dumb"
         )
 
@@ -315,19 +318,18 @@ class Suite:
             if not stopped and (session.shouldfail or session.shouldstop):
                 keys = [key for item in self.selected if (key := key_of(item))]
                 self.session.unfound(keys, str(session.shouldfail or session.shouldstop))
-            self.session.finish(stopped)
+            own = int(exitstatus) if int(exitstatus) in PYTEST_OWN else 0
+            self.session.finish(stopped, pytest_code=own)
         except PreflightError as error:
             self.failure = usage(error)
             self.session.abandon()
             session.exitstatus = EXIT_USAGE
             return
-        session.exitstatus = self._exit_code(int(exitstatus))
+        session.exitstatus = self._exit_code()
 
-    def _exit_code(self, exitstatus: int) -> int:
+    def _exit_code(self) -> int:
         assert self.session.ledger is not None  # noqa: S101 - just written
         own: int = self.session.ledger["run"]["exit_code"]
-        if exitstatus in PYTEST_OWN:
-            return exitstatus
         if self.stray_failures and own == 0:
             return INCOMPLETE  # something of the suite broke: nobody looked at that
         return own

@@ -201,5 +201,14 @@ if ! install "$@"; then
     die "installing what $lock names failed; the lines above say why."
 fi
 
+# The suite runs from the checkout, uninstalled; this is its command.
+here=$(pwd)
+cat >"$venv/bin/preflight" <<EOF
+#!/bin/sh
+PYTHONPATH='$here'\${PYTHONPATH:+:\$PYTHONPATH} exec '$here/$venv/bin/python' -m checks.cli "\$@"
+EOF
+case $venv in /*) sed -i.old "s|'$here/$venv/bin/python'|'$venv/bin/python'|" "$venv/bin/preflight" && rm -f "$venv/bin/preflight.old" ;; esac
+chmod +x "$venv/bin/preflight"
+
 cp "$lock" "$done_note.new"
 mv "$done_note.new" "$done_note"

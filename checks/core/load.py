@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,7 +72,9 @@ def load_host(
         raise UsageError(f"--host {host!r} is not a host's name; wanted: {wanted}")
     problems: list[Problem] = []
     profile, source = LOCAL, Source(file="", sha256="", content=encode(LOCAL))
-    path = next((p for f in folders if (p := f / "hosts" / f"{host}.toml").is_file()), None)
+    named = [folder / "hosts" / f"{host}.toml" for folder in folders]
+    # whatever has the name counts: a broken link is an error, not an empty profile
+    path = next((path for path in named if os.path.lexists(path)), None)
     if path is not None:
         try:
             profile, source = _read_profile(path, checks)
@@ -83,7 +86,7 @@ def load_host(
     sources: list[Source] = []
     for folder in folders:
         file = folder / "measured" / f"{host}.toml"
-        if not file.is_file():
+        if not os.path.lexists(file):
             continue
         try:
             document = load_toml(file)

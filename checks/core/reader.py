@@ -131,7 +131,9 @@ class _Reading:
             if name in data:
                 values[name] = self.checked(hints[name], data[name], key, field)
             elif field.default is MISSING and field.default_factory is MISSING:
-                self.complain(key, "missing", f"wanted: {field.metadata['doc']}")
+                self.complain(
+                    key, "missing", f"{describe(hints[name], field)} ({field.metadata['doc']})"
+                )
         if len(self.problems) > before:
             return None
         instance: object = cls(**values)
@@ -190,7 +192,10 @@ class _Reading:
 
     def items(self, hint: Any, data: object, path: str, field: Field[Any]) -> tuple[Any, ...]:  # noqa: ANN401
         if not isinstance(data, list):
-            self.complain(path, f"found {show(data)}", "a list is wanted")
+            tables = (
+                f"write [[{path}]], with two brackets" if is_dataclass(hint) else "a list is wanted"
+            )
+            self.complain(path, f"found {show(data)}", tables)
             return ()
         found = tuple(self.value(hint, item, f"{path}[{n}]", field) for n, item in enumerate(data))
         unique = field.metadata.get("unique")

@@ -20,7 +20,7 @@ from checks.core.expectation import Basis, Case, Expected, Missing, NotDeclared,
 from checks.core.facts import BOX, Blind, Facts, NotRecordedError, Observation, Unseen
 from checks.core.finding import Finding, Judgement, not_applicable, unknown
 from checks.core.fingerprint import Part, fingerprint, premise_changes
-from checks.core.redact import ENVIRONMENT_SECRETS, redact
+from checks.core.redact import ENVIRONMENT_SECRETS, redact, redact_text
 from checks.core.registry import Check, Probe, Registry, cases_of
 from checks.core.verdict import Reason, Verdict
 from checks.core.world import World
@@ -293,6 +293,7 @@ def _judge(check: Check, arguments: tuple[object, ...]) -> Judgement:
         )
     except Exception as error:  # noqa: BLE001 - a bug in one judge must not hide the others
         says = f"the judge ended with {type(error).__name__}: {error}"
+        says = redact_text(says, ENVIRONMENT_SECRETS)
         return unknown(Reason.LOST, says, remedy="report it with this ledger")
     if not declared:
         says = f"the judge named a cause that it does not declare: {judgement.cause!r}"
@@ -306,6 +307,13 @@ def _check_quantities(judgement: Judgement) -> None:
         items = value if isinstance(value, list | tuple) else [value]
         if any(not isinstance(item, str | int | float | None) for item in items):
             raise TypeError(f"{name} is neither a number nor a text, nor a list of those")
+
+
+_UNDECIDED = {
+    Verdict.UNKNOWN: "look at it by hand; where this box cannot show it, name the check with the "
+    "reason in [checks.optional] of its profile",
+}
+"""What to do about what could not be told, where nothing better is known."""
 
 
 def make_finding(
@@ -332,7 +340,7 @@ def make_finding(
         basis=basis,
         source=source,
         confirmed=passed and basis is not None and basis.confirms,
-        remedy=judgement.remedy,
+        remedy=judgement.remedy or _UNDECIDED.get(judgement.verdict, ""),
         notes=judgement.notes,
         evidence=judgement.evidence,
         premise=check.premise if judgement.premise is None else judgement.premise,

@@ -50,6 +50,11 @@ def load_toml(path: Path) -> Document:
     """
     name = str(path)
     try:
+        if path.exists() and not path.is_file():
+            # a pipe would wait for ever, a device give bytes for ever
+            raise ProfileError(
+                Problem(file=name, found="cannot be read (it is no file)", wanted="check the path")
+            )
         raw = path.read_bytes()
     except OSError as error:
         found = f"cannot be read ({error.strerror or error})"

@@ -36,6 +36,8 @@ MOST_LINKS = 40
 class Room:
     """How much fits on a file system, for this user."""
 
+    path: str
+    """What was looked at: the folder, or its nearest parent that is there."""
     total_bytes: int
     free_bytes: int
     inodes: int
@@ -208,6 +210,7 @@ class World:
                 return blind(error, path)
             else:
                 return Room(
+                    path=str(place),
                     total_bytes=seen.f_frsize * seen.f_blocks,
                     free_bytes=seen.f_frsize * seen.f_bavail,
                     inodes=seen.f_files,
@@ -221,7 +224,8 @@ class World:
             place = place.rpartition("/")[0] or "/"
         row = recorded.get(place)
         try:
-            return Room(**{key: int(row[key]) for key in Room.__dataclass_fields__})
+            numbers = {key: int(row[key]) for key in Room.__dataclass_fields__ if key != "path"}
+            return Room(path=path, **numbers)
         except (TypeError, KeyError, ValueError, OverflowError):
             return Unseen(Blind.NOT_RECORDED, f"statvfs of {path} is not in {RECORDED}")
 
@@ -273,7 +277,12 @@ def blind(error: Exception, path: str) -> Unseen:
     if number in (errno.ENOENT, errno.ENOTDIR, errno.ESRCH):
         return Unseen(Blind.ABSENT, f"{path} is absent")
     if number in (errno.EACCES, errno.EPERM):
-        return Unseen(Blind.PERMISSION, f"{path} may not be read", "run as root to see it")
+        remedy = (
+            "run as root to see it"
+            if os.geteuid()
+            else "run on the host itself: this container, or a lock-down of the kernel, forbids it"
+        )
+        return Unseen(Blind.PERMISSION, f"{path} may not be read", remedy)
     return Unseen(Blind.MALFORMED, f"{path}: {getattr(error, 'strerror', None) or error}")
 
 

@@ -37,6 +37,20 @@ VARIABLES = (
 )
 """Environment variables that set the number, the one that wins first."""
 _NOT_LLAMA = ("vllm", "sglang", "tgi", "text-generation", "tensorrt", "triton")
+_ENGINES = (
+    "llama-server",
+    "llama-cli",
+    "llama-bench",
+    "llama.cpp",
+    "llama-cpp-python",
+    "llamafile",
+    "koboldcpp",
+    "ollama",
+    "whisper-server",
+    "vllm",
+    "sglang",
+)
+"""Engines, and programs of theirs, that take the host's cores if they are not told."""
 _NPROC = ("$(nproc)", "`nproc`", "${nproc}", "$nproc")
 
 
@@ -50,6 +64,11 @@ class Asked:
     """The words that say so."""
     follows_affinity: bool = False
     """`$(nproc)`: as many as the affinity allows, whatever the quota."""
+
+
+def is_engine(name: str) -> bool:
+    """Whether this is the name of an engine, or of its program, whose default is known."""
+    return name.lower() in _ENGINES
 
 
 def asked_for(argv: Sequence[str], env: Mapping[str, str], engine: str = "") -> Asked | None:

@@ -99,16 +99,26 @@ def read(path: Path) -> tuple[Json, str]:
         LedgerError: unreadable, or not strict JSON.
 
     """
+    raw = readable(path)
+    return parse(raw, str(path)), hashlib.sha256(raw).hexdigest()
+
+
+def readable(path: Path) -> bytes:
+    """Read a file whole.
+
+    Raises:
+        LedgerError: it is not there, is no file, or may not be read.
+
+    """
     try:
         if not path.is_file():
             raise LedgerError(
                 Problem(file=str(path), found="is not there", wanted="give the path of a ledger")
             )
-        raw = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         found = f"cannot be read ({error.strerror or error})"
         raise LedgerError(Problem(file=str(path), found=found, wanted="check the path")) from error
-    return parse(raw, str(path)), hashlib.sha256(raw).hexdigest()
 
 
 def digest(value: Json) -> str:
@@ -121,7 +131,21 @@ def ledger_digest(ledger: dict[str, Json]) -> str:
     return digest({key: value for key, value in ledger.items() if key != "digest"})
 
 
+FIRST = ("schema", "host", "run", "counts", "findings")
+"""Keys of a ledger that a person looks for; they stand first in the file."""
+
+
 def pretty(value: Json) -> bytes:
-    """Write JSON for people: sorted, indented, UTF-8, newline at the end."""
-    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    """Write JSON for people: what one looks for first, the rest sorted; indented, UTF-8."""
+    if isinstance(value, dict):
+        first = {key: value[key] for key in FIRST if key in value}
+        value = first | {key: value[key] for key in sorted(value) if key not in first}
+        value = {key: _sorted(item) for key, item in value.items()}
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
     return (text + "\n").encode("utf-8")
+
+
+def _sorted(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value

@@ -7,7 +7,7 @@ from enum import Enum
 
 from checks.core.finding import Finding
 from checks.core.fingerprint import Change, PartChange, compare
-from checks.core.verdict import LOOKS, Verdict
+from checks.core.verdict import LOOKS, Reason, Verdict
 from checks.ledger.document import Ledger
 
 
@@ -20,6 +20,8 @@ class Move(str, Enum):
     """Same verdict for another cause, reason or basis."""
     NEW = "new"
     GONE = "gone"
+    UNDECIDED = "not judged"
+    """It was judged before and is not any more."""
     STRUCK_OUT = "struck out"
     """The earlier verdict rested on a part that has been replaced."""
 
@@ -62,6 +64,9 @@ def difference(before: Ledger, after: Ledger) -> Difference:
 
     """
     parts = compare(before.parts, after.parts)
+    if "interrupted" in (before.run["end"], after.run["end"]):
+        # what an interrupted run did not get to look at has neither come nor gone
+        parts = tuple(part for part in parts if part.kind not in (Change.ADDED, Change.REMOVED))
     replaced = {
         part.slot
         for part in parts
@@ -81,22 +86,37 @@ def difference(before: Ledger, after: Ledger) -> Difference:
 def _change(
     key: tuple[str, str], old: Finding | None, new: Finding | None, replaced: set[str]
 ) -> FindingChange | None:
-    undecided = Verdict.NOT_RUN in {row.verdict for row in (old, new) if row is not None}
-    if undecided:
-        return None  # one of the two runs did not judge it, so nothing is known to have moved
-    if old is None or new is None:
-        move = Move.NEW if old is None else Move.GONE
-    elif _rests_on(old, replaced):
-        move = Move.STRUCK_OUT
-    else:
-        before, after = LOOKS[old.verdict].severity, LOOKS[new.verdict].severity
-        same = (old.cause, old.reason, old.basis) == (new.cause, new.reason, new.basis)
-        if before == after and same:
-            return None
-        move = Move.WORSE if after > before else Move.BETTER if after < before else Move.CHANGED
+    move = _move(old, new, replaced)
+    if move is None:
+        return None
     return FindingChange(
         check=key[0], subject=key[1], move=move, before=_word(old), after=_word(new)
     )
+
+
+_JUDGED = (Verdict.PASS, Verdict.FAIL)
+
+
+def _move(old: Finding | None, new: Finding | None, replaced: set[str]) -> Move | None:
+    """Say how a finding moved; None where it did not, or where nobody can tell."""
+    if old is None or new is None:
+        return Move.NEW if old is None else Move.GONE
+    if Verdict.NOT_RUN in (old.verdict, new.verdict) or Reason.INTERRUPTED in (
+        old.reason,
+        new.reason,
+    ):
+        return None
+    if _rests_on(old, replaced):
+        return Move.STRUCK_OUT
+    if new.verdict not in _JUDGED:
+        if old.verdict in _JUDGED:
+            return Move.UNDECIDED
+        return None if (old.verdict, old.reason) == (new.verdict, new.reason) else Move.CHANGED
+    before, after = LOOKS[old.verdict].severity, LOOKS[new.verdict].severity
+    if before != after:
+        return Move.WORSE if after > before else Move.BETTER
+    same = (old.cause, old.basis) == (new.cause, new.basis)
+    return None if same else Move.CHANGED
 
 
 def _rests_on(finding: Finding, replaced: set[str]) -> bool:
@@ -112,5 +132,6 @@ def _rests_on(finding: Finding, replaced: set[str]) -> bool:
 def _word(finding: Finding | None) -> str:
     if finding is None:
         return "-"
-    detail = finding.cause or (finding.reason.value if finding.reason else "")
+    basis = finding.basis.value if finding.basis and finding.verdict is Verdict.PASS else ""
+    detail = finding.cause or (finding.reason.value if finding.reason else basis)
     return f"{finding.verdict.value}{f': {detail}' if detail else ''}"

@@ -37,6 +37,8 @@ class Ending:
     elapsed_s: float
     """Monotonic seconds since the start."""
     ended_utc: str
+    pytest_code: int = 0
+    """Exit code of pytest's own, where it comes before ours; else 0."""
 
 
 def utc_text(at_s: float) -> str:
@@ -130,7 +132,7 @@ def _run_end(ending: Ending, result: Outcome) -> Row:
         "end": ending.end,
         "interrupted_by": ending.by,
         "verdict": result.verdict.value,
-        "exit_code": result.exit_code,
+        "exit_code": ending.pytest_code or result.exit_code,
     }
 
 

@@ -19,7 +19,7 @@ from checks.core.codec import Json
 from checks.core.errors import LedgerError, Problem, shortened
 from checks.core.paths import schema_file
 from checks.core.reader import show
-from checks.ledger.canonical import parse, read
+from checks.ledger.canonical import ledger_digest, parse, read
 from checks.ledger.document import SCHEMA, Ledger
 
 FILES = {SCHEMA: "ledger-1.json", "preflight-head/1": "head-1.json"}
@@ -116,3 +116,22 @@ def _ledger(value: Json, name: str, sha256: str) -> Ledger:
         raise LedgerError(*wrong)
     assert isinstance(value, dict)  # noqa: S101 - the schema says so
     return Ledger(file=name, sha256=sha256, row=dict(value))
+
+
+def whole(ledger: Ledger) -> Ledger:
+    """Give a ledger back if its content is what its digest was made of.
+
+    Raises:
+        LedgerError: it was altered.
+
+    """
+    if ledger_digest(ledger.row) != ledger.row["digest"]:
+        raise LedgerError(
+            Problem(
+                file=ledger.file,
+                key="digest",
+                found="the content is not the one that this digest was made of",
+                wanted="take the ledger as it was written; `preflight verify` tells more",
+            )
+        )
+    return ledger

@@ -58,7 +58,8 @@ class Head:
     fingerprint: dict[str, dict[str, Fields]]
     """Slot = kind and identity, field by field."""
     scopes: dict[str, dict[str, Json]]
-    """The newest ledger of each scope: one of a single area does not hide the last whole one."""
+    """The newest complete ledger of each scope: one of a single area, or one that was interrupted,
+    does not hide the last whole one."""
     previous: dict[str, Json] | None
 
 
@@ -224,11 +225,30 @@ class HostFolder:
 
         """
         head = self.head()
-        if head is None:
-            return None
-        path = self.path / head.file
+        return None if head is None else self.checked(head.file, head.sha256)
+
+    def comparable(self, scope: str) -> Ledger | None:
+        """Read the newest complete ledger of a scope, or of everything; None where there is none.
+
+        Raises:
+            LedgerError: it is damaged, altered or missing.
+
+        """
+        head = self.head()
+        scopes = {} if head is None else head.scopes
+        entry = scopes.get(scope) or scopes.get("all")
+        return None if entry is None else self.checked(str(entry["file"]), str(entry["sha256"]))
+
+    def checked(self, file: str, sha256: str) -> Ledger:
+        """Read a ledger of this folder whose bytes are known by their digest.
+
+        Raises:
+            LedgerError: it is damaged, altered or missing.
+
+        """
+        path = self.path / file
         ledger = read_ledger(path)
-        if ledger.sha256 != head.sha256:
+        if ledger.sha256 != sha256:
             raise LedgerError(
                 Problem(
                     file=str(path),
@@ -291,16 +311,14 @@ class HostFolder:
             "ended_utc": ledger["run"]["ended_utc"],
         }
         scope = ledger["run"]["scope"]
-        unconfirmed = ledger["counts"]["unconfirmed"]
+        entry = {**newest, "unconfirmed": ledger["counts"]["unconfirmed"]}
+        complete = {scope: entry} if ledger["run"]["end"] == "complete" else {}
         head = {
             **newest,
             "schema": HEAD_SCHEMA,
             "host": self.host,
             "scope": scope,
-            "scopes": {
-                **(old.scopes if old else {}),
-                scope: {**newest, "unconfirmed": unconfirmed},
-            },
+            "scopes": {**(old.scopes if old else {}), **complete},
             "boot_id": time_row["boot_id"],
             "boot_offset_s": time_row["boot_offset_s"],
             "newest_s": max(
@@ -318,7 +336,8 @@ class HostFolder:
 
     def journals(self) -> list[Path]:
         """List the journals that runs have left behind, oldest first."""
-        found = self.path.glob(f"{PREFIX}*{SUFFIX}")
+        # files alone: a pipe of that name would wait for ever, a device give bytes for ever
+        found = [path for path in self.path.glob(f"{PREFIX}*{SUFFIX}") if path.is_file()]
         return sorted(found, key=lambda path: (path.stat().st_mtime, path.name))
 
     def recover(self, registry: Registry) -> list[tuple[Path, str]]:
@@ -486,7 +505,7 @@ def _rebuild(registry: Registry, begin: Row, remains: Remains, notices: list[str
     started_s = float(begin["time"]["started_s"])
     ending = Ending(
         end="interrupted",
-        by="its process ended without finishing: killed, crashed, or a power cut",
+        by="its process ended without finishing: killed, crashed, a full disk, or a power cut",
         elapsed_s=remains.at_s,
         ended_utc=utc_text(started_s + remains.at_s),
     )

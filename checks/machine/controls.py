@@ -110,6 +110,7 @@ control(
 
 _FOLDER = Folder(
     path="/planted",
+    looked_at="/planted",
     total_bytes=1_000,
     free_bytes=100,
     inodes=1_000,

@@ -155,6 +155,8 @@ class Folder(Facts):
     """How much fits into a folder."""
 
     path: str
+    looked_at: str
+    """The folder itself, or its nearest parent that is there."""
     total_bytes: int
     free_bytes: int
     """For an unprivileged user."""

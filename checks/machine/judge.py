@@ -16,7 +16,7 @@ from checks.core.finding import Judgement, fail, ok, unknown
 from checks.core.registry import check
 from checks.core.units import bytes_text, span_text
 from checks.core.verdict import Reason
-from checks.engines.threads import Asked, asked_for
+from checks.engines.threads import Asked, asked_for, is_engine
 from checks.machine.facts import (
     Clock,
     Cpu,
@@ -218,7 +218,7 @@ def memory_total_as_declared(seen: Memory, wanted: Bounds) -> Judgement:
             "less-memory-than-declared",
             says,
             remedy="find the missing module (`dmidecode -t memory` as root, the board's event "
-            "log), reseat or replace it, and rerun",
+            "log), reseat or replace it (on a virtual machine: what the hypervisor gives it); rerun",
             observed=observed,
             expected=expected,
         )
@@ -247,6 +247,7 @@ def _memory_available(expected: Expected) -> Iterator[Case[int]]:
     "machine.memory.available",
     sees=Memory,
     cases=_memory_available,
+    blocked_by=("machine.memory.total",),
     causes={"memory-in-use": "something holds memory that this box's work needs"},
 )
 def memory_available(seen: Memory, wanted: int) -> Judgement:
@@ -275,11 +276,13 @@ def memory_available(seen: Memory, wanted: int) -> Judgement:
 
 def _threads(expected: Expected) -> Iterator[Case[Threads]]:
     for index, serve in enumerate(expected.profile.serve):
+        told = asked_for(serve.argv, serve.env, serve.engine) is not None
         yield Case(
             subject=serve.name,
             wanted=Wanted(
                 value=Threads(command=serve.argv, env=serve.env, engine=serve.engine),
-                basis=Basis.INVARIANT,
+                # an engine's default was read in its sources, and not seen here
+                basis=Basis.INVARIANT if told else Basis.ASSUMED,
                 source=f"{expected.profile_file}: serve[{index}]; more threads than CPUs never help",
             ),
         )
@@ -322,6 +325,13 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
     else:
         counts, words = [asked.threads] if asked.threads else [], asked.words
         counts += [seen.affinity_cpus] if asked.follows_affinity else []
+    if asked is None and seen.host_cores <= seen.effective_cpus and not _known(seen, wanted):
+        return unknown(
+            Reason.NO_EXPECTATION,
+            "nobody can see how many threads it starts: a wrapper, or an engine that is not known",
+            remedy="write -t or OMP_NUM_THREADS into the profile's command or env, or point `where` "
+            "at the running server; rerun",
+        )
     if not counts:
         return unknown(
             Reason.NO_EXPECTATION,
@@ -338,7 +348,10 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
         "host_cores": seen.host_cores,
     }
     expected = {"threads_count": threads}
-    evidence = tuple(f"{item.source}: {item.text}" for item in seen.limits)
+    evidence = (
+        f"looked at {seen.process} ({seen.place})",
+        *(f"{item.source}: {item.text}" for item in seen.limits),
+    )
     notes = _cpu_notes(seen, threads)
     if threads > seen.effective_cpus:
         fits = max(1, math.floor(seen.effective_cpus))
@@ -371,12 +384,18 @@ def _asked(seen: Cpu, wanted: Threads) -> Asked | Unseen | None:
     return asked_for(wanted.command, wanted.env, wanted.engine)
 
 
+def _known(seen: Cpu, wanted: Threads) -> bool:
+    """Whether it is an engine whose default is known: the host's cores."""
+    command = wanted.command if isinstance(seen.command, Unseen) else seen.command
+    return is_engine(_program(command)) if command else is_engine(wanted.engine)
+
+
 def _program(command: tuple[str, ...]) -> str:
     return command[0].rpartition("/")[2]
 
 
 def _cpu_notes(seen: Cpu, threads: int) -> tuple[str, ...]:
-    notes = [f"looked at {seen.process} ({seen.place})"]
+    notes: list[str] = []
     if seen.above_unseen:
         notes.append("cgroups above the mounted root may limit further; they cannot be seen here")
     if seen.throttled_ratio:
@@ -390,6 +409,24 @@ def _cpu_notes(seen: Cpu, threads: int) -> tuple[str, ...]:
 
 
 # Room
+
+
+def _where(seen: Folder) -> str:
+    if seen.looked_at == seen.path:
+        return seen.path
+    return f"{seen.path} (not there yet; looked at {seen.looked_at})"
+
+
+def _inodes(expected: Expected) -> Iterator[Case[RoomWanted]]:
+    """Wherever there has to be room, files have to be created."""
+    for case in _folders(expected):
+        if isinstance(case.wanted, Wanted):
+            room = Wanted(
+                value=case.wanted.value, basis=Basis.INVARIANT, source="a folder takes files"
+            )
+            yield Case(subject=case.subject, wanted=room)
+        else:
+            yield case
 
 
 def _folders(expected: Expected) -> Iterator[Case[RoomWanted]]:
@@ -456,7 +493,7 @@ def room_for_bytes(seen: Folder, wanted: RoomWanted) -> Judgement:
         for model, size in wanted.model_bytes.items()
     }
     needed = wanted.free_bytes + sum(missing.values())
-    says = f"{bytes_text(seen.free_bytes)} free in {seen.path}, {bytes_text(needed)} needed"
+    says = f"{bytes_text(seen.free_bytes)} free in {_where(seen)}, {bytes_text(needed)} needed"
     observed = {"free_bytes": seen.free_bytes, "total_bytes": seen.total_bytes}
     expected = {"free_min_bytes": needed}
     evidence = tuple(
@@ -478,7 +515,7 @@ def room_for_bytes(seen: Folder, wanted: RoomWanted) -> Judgement:
 @check(
     "machine.disk.inodes",
     sees=Folder,
-    cases=_folders,
+    cases=_inodes,
     premise=("disk",),
     causes={"no-inodes": "the file system can take no more files, however many bytes are free"},
 )
@@ -491,8 +528,8 @@ def room_for_files(seen: Folder, wanted: RoomWanted) -> Judgement:
     What to do: `df -i`, then remove the folder with the millions of small files.
     """
     if seen.inodes == 0:
-        return ok(f"no fixed number of inodes in {seen.path}")
-    says = f"{seen.inodes_free} inodes free in {seen.path}, {wanted.inodes_free} needed"
+        return ok(f"no fixed number of inodes in {_where(seen)}")
+    says = f"{seen.inodes_free} inodes free in {_where(seen)}, {wanted.inodes_free} needed"
     observed = {"inodes_free_count": seen.inodes_free, "inodes_count": seen.inodes}
     expected = {"inodes_free_min_count": wanted.inodes_free}
     if seen.inodes_free < wanted.inodes_free:

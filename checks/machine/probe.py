@@ -560,6 +560,7 @@ def read_folder(world: World, target: FolderTarget) -> Folder | Unseen:
         cached[model] = size
     return Folder(
         path=path,
+        looked_at=room.path,
         total_bytes=room.total_bytes,
         free_bytes=room.free_bytes,
         inodes=room.inodes,

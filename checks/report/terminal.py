@@ -11,7 +11,7 @@ from rich.text import Text
 
 from checks.core.finding import Finding
 from checks.core.verdict import LOOKS, Excuse, ExitEffect, Reason, RunVerdict, Verdict
-from checks.ledger.diff import Difference, Move
+from checks.ledger.diff import Difference
 from checks.ledger.document import Ledger
 from checks.report.text import ascii_only, visible
 
@@ -104,6 +104,9 @@ def _head(console: Console, ledger: Ledger) -> None:
     )
     shown = [f"{count} {word}" for count, word in words if count]
     _wrapped(console, " · ".join(shown) or "nothing was judged", indent=_INDENT)
+    about = (run["ticket"], run["label"], str(ledger.profile.description))
+    if any(about):
+        _wrapped(console, " · ".join(filter(None, about)), indent=_INDENT)
     for reason in _why_not_green(ledger, verdict):
         _wrapped(console, reason, indent=_INDENT)
     _numbers(console, ledger)
@@ -166,6 +169,8 @@ def _unknowns(console: Console, findings: list[Finding]) -> None:
         _title(console, f"UNKNOWN {reason}", row, LOOKS[Verdict.UNKNOWN].colour)
         _field(console, "seen", row.says)
         _field(console, "do", row.remedy)
+        for note in row.notes:
+            _field(console, "note", note)
     for name in sorted({row.blocked_by for row in blocked}):
         console.print()
         names = ", ".join(row.name for row in blocked if row.blocked_by == name)
@@ -211,6 +216,8 @@ def _named(console: Console, key: str, rows: list[Finding]) -> None:
 
 def _notes(console: Console, findings: list[Finding]) -> None:
     for row in findings:
+        for note in row.notes if row.verdict is Verdict.PASS else ():
+            _field(console, "note", f"{row.name}: {note}")
         if row.verdict is Verdict.NOT_APPLICABLE and row.check == "profile.waiver":
             _field(console, "waiver", f"{row.subject} {row.says}")
 
@@ -228,8 +235,6 @@ def _changes(console: Console, compared: tuple[str, Difference] | None) -> None:
         text = f"{part.slot}: kind {part.kind.value}, identity {part.identity.value}"
         _wrapped(console, f"{text}: {part.before} → {part.after}", indent=_INDENT + _KEY_WIDTH + 1)
     for change in changed.findings:
-        if change.move is Move.CHANGED and change.before == change.after:
-            continue
         text = f"{change.move.value}: {change.check} [{change.subject}]"
         _wrapped(
             console, f"{text}: {change.before} → {change.after}", indent=_INDENT + _KEY_WIDTH + 1
