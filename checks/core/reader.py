@@ -18,7 +18,7 @@ from dataclasses import field as dataclass_field
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from checks.core.errors import Problem, ProfileError, shortened
+from checks.core.errors import MANY_PROBLEMS, Problem, ProfileError, shortened
 from checks.core.redact import HIDDEN, names_secret
 
 if TYPE_CHECKING:
@@ -124,7 +124,10 @@ class _Reading:
         known = {field.name: field for field in fields(cls)}
         for key in data:
             if key not in known:
-                self.complain(_join(path, key), "unknown key", _nearest(key, list(known)))
+                # a guess takes its time, and nobody is shown more than these
+                guess = len(self.problems) < MANY_PROBLEMS
+                wanted = _nearest(key, list(known) if guess else [])
+                self.complain(_join(path, key), "unknown key", wanted)
         values: dict[str, Any] = {}
         for name, field in known.items():
             key = _join(path, name)
@@ -239,7 +242,7 @@ def _nearest(key: str, known: list[str]) -> str:
     close = difflib.get_close_matches(key, known, n=1)
     if close:
         return f"did you mean `{close[0]}`?"
-    return f"known keys are {', '.join(known)}"
+    return f"known keys are {', '.join(known)}" if known else "take it out"
 
 
 _WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}

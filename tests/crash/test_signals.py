@@ -133,26 +133,29 @@ def test_ctrl_c_and_a_lost_terminal(host, server, number):
 
 
 @pytest.mark.slow
-def test_two_signals_in_quick_succession(host, server):
+@pytest.mark.parametrize("count", [2, 40], ids=["two", "a-burst"])
+def test_signals_in_quick_succession(host, server, count):
     timing(host, server)
-    _, after_s = timing(host, server)
-    dice = random.Random(5)
+    probing_s = timing(host, server)[1] / 3
+    dice = random.Random(count)
     ends: Counter = Counter()
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    for _ in range(30):
+    for _ in range(20):
         run = server.start("pytest", host.argv())
         assert run.wait_for("begun"), run.output
-        time.sleep(dice.uniform(0, after_s / 2))
-        first, second = dice.choice(numbers), dice.choice(numbers)
-        run.kill(first)
-        time.sleep(dice.choice((0, 0, 0.001, 0.005, 0.02)))
-        if run.told.of("finished") is None:
-            run.kill(second)
+        time.sleep(dice.uniform(0, probing_s))
+        sent = set()
+        for _ in range(count):
+            number = dice.choice(numbers)
+            sent.add(signal.Signals(number).name)
+            run.kill(number)
+            time.sleep(dice.choice((0, 0, 0.0005, 0.001, 0.005)))
+            if run.over():  # the suite gives the signals back at its end
+                break
         end = server.wait(run)
         assert not end.survivors
         # two that arrive together are delivered in the order of their numbers
-        names = {signal.Signals(first).name, signal.Signals(second).name}
-        ends[outcome_of(host, run, end.status, names)] += 1
+        ends[outcome_of(host, run, end.status, sent)] += 1
     print(dict(ends))
     assert ends["interrupted"] >= 10
     assert verify_row(host.store()).wrong == []

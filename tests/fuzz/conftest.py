@@ -1,7 +1,6 @@
 """One real run, whose files are what the fuzzing tests change."""
 
 import datetime
-import json
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,12 +84,14 @@ basis = "measured"
 source = "sha256:0123"
 measured_at = "2026-01-31"
 runs = 3
-premise = { memory = "sha256:4567" }
+premise = { memory = { size = "252 GiB" } }
 
 [[expectation]]
-check = "machine.memory.available"
+check = "machine.memory.total"
+subject = "other"
 value = 1.5e9
 unit = "By"
+upper_ratio = 0.1
 basis = "specification"
 source = "data sheet"
 """

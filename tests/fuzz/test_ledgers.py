@@ -1,5 +1,6 @@
 """Ledgers, heads and journals that nobody wrote: one clear error or a right answer, never a crash."""
 
+import functools
 import itertools
 import json
 import random
@@ -51,8 +52,9 @@ def read_all(raw: bytes, material) -> bool:
     except LedgerError as error:
         located(error, "changed.json")
         return False
-    original = parse_ledger(material.ledger, "original.json")
-    for style in STYLES:
+    original = _original(material.ledger)
+    turn = hash(raw) % 3
+    for style in STYLES[turn : turn + 1]:
         try:
             text = render(ledger, style, path="changed.json")
         except LedgerError as error:
@@ -68,10 +70,22 @@ def read_all(raw: bytes, material) -> bool:
             render(original, STYLES[0], compared=("x/y.json", difference(*pair)))
         except LedgerError as error:
             located(error, "changed.json")
+    if turn:
+        return True
     copy = anonymous(ledger, {"somebody"})
     assert not problems(copy, "the copy")
     assert copy["digest"] == ledger_digest(copy)
     return True
+
+
+def names(error: PreflightError, *words: str) -> None:
+    """See that an error says where."""
+    assert any(word in str(error) for word in words), error
+
+
+@functools.cache
+def _original(raw: bytes):
+    return parse_ledger(raw, "original.json")
 
 
 def resealed(value: object) -> bytes:
@@ -130,7 +144,7 @@ def replay(path: Path, ledgers: Path) -> None:
     try:
         session = begin_here(ledgers, "", replay=str(path))
     except PreflightError as error:
-        assert "changed.json" in str(error) or HOST in str(error)
+        names(error, "changed.json", HOST)
         return
     try:
         for key in session.planned():
@@ -138,7 +152,7 @@ def replay(path: Path, ledgers: Path) -> None:
         session.finish()
         assert session.ledger["run"]["kind"] == "replay"
     except LedgerError as error:
-        assert error.problems
+        names(error, "the ledger of this run", HOST, "changed.json")
     finally:
         session.abandon()
 
@@ -239,7 +253,7 @@ def test_a_folder_with_changed_files_is_recovered_or_says_why_not(
             try:
                 made = folder.recover(material.registry)
             except PreflightError as error:
-                assert str(folder.path) in str(error) or HOST in str(error)
+                names(error, str(folder.path), HOST)
                 continue
             assert len(made) == 1
             ledger = parse_ledger(made[0][0].read_bytes(), "recovered")

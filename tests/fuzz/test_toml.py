@@ -11,18 +11,15 @@ from hypothesis import strategies as st
 
 from checks.core.codec import encode
 from checks.core.errors import PreflightError, ProfileError
-from checks.core.expectation import ExpectationFile
 from checks.core.load import load_host
 from checks.core.profile import Profile
 from checks.core.reader import read_document
 from checks.core.registry import load_areas
 from checks.core.runner import Runner
-from checks.core.toml import LARGEST_FILE_BYTES, parse_toml
-from checks.core.verdict import Verdict
+from checks.core.toml import parse_toml
 from checks.core.world import World
 from checks.ledger.schema import parse_ledger
 from checks.report.text import visible
-from checks.session import _Nowhere
 from tests.fuzz.conftest import EXPECTATIONS, HOST, PROFILE
 from tests.support.fuzz import ESCAPES, change_bytes, watchdog
 
@@ -48,6 +45,14 @@ def located(error: PreflightError, *names: str) -> None:
     assert "\x1b" not in visible(str(error))
 
 
+class Nowhere:
+    """A recorder that keeps nothing."""
+
+    def opened(self, *_: object) -> None: ...
+
+    seen = controlled = found = opened
+
+
 def use(loaded, material) -> None:
     """Do with expectations what a run does: plan, and judge what a ledger recorded."""
     encode(loaded.profile)
@@ -56,7 +61,7 @@ def use(loaded, material) -> None:
     runner = Runner(
         registry=REGISTRY,
         expected=loaded.expected,
-        recorder=_Nowhere(),
+        recorder=Nowhere(),
         world=World(),
         recorded=ledger.observations(REGISTRY),
         recorded_end="complete",
@@ -74,17 +79,23 @@ def write(folder, profile: bytes, numbers: bytes) -> None:
         (folder / room / f"{HOST}.toml").write_bytes(raw)
 
 
+def goods(material, which: str) -> dict[str, bytes]:
+    """Give the files that stay as they are; a measured number counts where nothing is declared."""
+    profile = material.profile if which == "profile" else b"schema = 1\n"
+    return {"profile": profile, "expectations": material.expectations}
+
+
 @pytest.mark.parametrize("count", ROUNDS)
 @pytest.mark.parametrize("which", ["profile", "expectations"])
 def test_bytes_of_a_file_may_be_anything(material, tmp_path, request, which, count):
     random_ = random.Random(request.node.callspec.id)
-    good = {"profile": material.profile, "expectations": material.expectations}
+    good = goods(material, which)
     for _ in range(count):
         changed = {**good, which: change_bytes(random_, good[which], tuple(good.values()))}
         write(tmp_path, changed["profile"], changed["expectations"])
         with watchdog():
             try:
-                loaded = load_host(HOST, [tmp_path], tuple(REGISTRY.checks))
+                loaded = load_host(HOST, [tmp_path], REGISTRY.units())
             except PreflightError as error:
                 located(error, f"/{HOST}.toml")
             else:
@@ -99,8 +110,10 @@ def toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=True).replace("\\ud800", "\\ufffd").replace(
-            "\x7f", "\\u007f"
+        return (
+            json.dumps(value, ensure_ascii=True)
+            .replace("\\ud800", "\\ufffd")
+            .replace("\x7f", "\\u007f")
         )
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
@@ -113,7 +126,9 @@ def toml(value: object) -> str:
 
 TEXTS = st.one_of(
     st.text(max_size=20),
-    st.sampled_from(["", " ", "this", "pid:1", "port:99999", ESCAPES, "\x00", "'", "a'b", "-", "/"]),
+    st.sampled_from(
+        ["", " ", "this", "pid:1", "port:99999", ESCAPES, "\x00", "'", "a'b", "-", "/"]
+    ),
 ).map(lambda text: text.encode("utf-8", "replace").decode())
 SCALARS = st.one_of(
     st.booleans(),
@@ -127,9 +142,7 @@ SCALARS = st.one_of(
 )
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)),
     max_leaves=8,
 )
 PROFILE_KEYS = {
@@ -190,12 +203,11 @@ def _state(material, tmp_path_factory):
 
 def check_value(which: str, raw: bytes) -> None:
     material, folder = STATE["material"], STATE["folder"]
-    good = {"profile": material.profile, "expectations": material.expectations}
-    changed = {**good, which: raw}
+    changed = {**goods(material, which), which: raw}
     write(folder, changed["profile"], changed["expectations"])
     with watchdog():
         try:
-            loaded = load_host(HOST, [folder], tuple(REGISTRY.checks))
+            loaded = load_host(HOST, [folder], REGISTRY.units())
         except PreflightError as error:
             located(error, f"/{HOST}.toml")
         else:
@@ -264,7 +276,9 @@ class Writer:
     def between(self) -> None:
         """Write what may stand between statements."""
         for _ in range(self.random.randrange(3)):
-            self.put(self.random.choice(("\n", "  \n", "# x = 1\n", "# [t]\n", "\t# '''\n", "\r\n")))
+            self.put(
+                self.random.choice(("\n", "  \n", "# x = 1\n", "# [t]\n", "\t# '''\n", "\r\n"))
+            )
 
     def value(self, value: object, path: str, *, multi: bool) -> None:
         """Write a value; `multi`: lists and strings may go over several lines."""

@@ -459,11 +459,12 @@ def serve() -> None:
     import pytest
 
     # Standard output carries the answers, so pytest's own goes elsewhere.
-    answers = os.fdopen(os.dup(1), "w")
+    answers, errors = os.fdopen(os.dup(1), "w"), os.dup(2)
     with tempfile.TemporaryDirectory() as scratch:
         _quiet(str(Path(scratch) / "out"))
         # warm: imports, rewritten tests and the ledger's schema stay in memory
         pytest.main([str(PREFLIGHT), "--host", "local", "--ledger-dir", scratch])
+    os.dup2(errors, 2)
     for line in sys.stdin:
         request = json.loads(line)
         pid = os.fork()

@@ -171,6 +171,12 @@ class Run:
                 return False
         return True
 
+    def over(self) -> bool:
+        """Whether the run is past its last step, as far as the witness was told by now."""
+        while select.select([self._witness], [], [], 0)[0] and self._read():
+            pass
+        return self.told.of("finished") is not None
+
     def _read(self) -> bool:
         chunk = os.read(self._witness, 65_536)
         self._raw += chunk
