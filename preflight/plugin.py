@@ -189,9 +189,11 @@ def pytest_configure(config: pytest.Config) -> None:
                 f"or:  pytest -c {CONFIG} --pyargs preflight --host NAME"
             )
         return
-    louder = config.option.verbose - QUIET
-    if louder > 0:  # -v starts from the quiet of the suite's own settings
-        config.option.verbose = louder - 1
+    verbose = config.getoption("verbose", QUIET)  # not known with -p no:terminal
+    if verbose > QUIET:  # -v starts from the quiet of the suite's own settings
+        config.option.verbose = verbose - QUIET - 1
+    elif config.option.collectonly:
+        config.option.verbose = QUIET + 1  # the ids, not their number
     config.addinivalue_line("filterwarnings", "ignore::pytest.PytestConfigWarning")
     # installed, the plugin is imported before pytest could rewrite asserts, which it has none of
     config.addinivalue_line("filterwarnings", "ignore::pytest.PytestAssertRewriteWarning")

@@ -56,7 +56,7 @@ def test_the_case_of_the_report_names_quota_threads_and_throttling(suite, tmp_pa
     assert f"{path}/cpu.max" in found["says"]
     assert "start it with 4 threads" in found["remedy"]
     assert any("68%" in note for note in found["notes"])
-    assert any("900 llama-server" in note for note in found["notes"])
+    assert "900 llama-server" in found["evidence"][0]
     assert "FAIL" in run.out
     assert "-t 4" in run.out
 
@@ -258,4 +258,4 @@ def test_the_same_process_by_number_port_name_unit_and_container(suite, tmp_path
     for name in ways:
         found = run.finding(CHECK, name)
         assert found["cause"] == "more-threads-than-cpus", (name, found["says"])
-        assert found["notes"][0].startswith("looked at process 900 llama-server"), found["notes"]
+        assert found["evidence"][0].startswith("looked at process 900 llama-server"), name

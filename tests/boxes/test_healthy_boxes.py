@@ -111,6 +111,12 @@ def test_the_same_box_under_a_profile_of_another_fails(suite, tmp_path, name):
     # Windows shows no product name to its Linux: that cannot be told, and is not a pass
     assert product["verdict"] == ("unknown" if name == "WSL" else "fail")
     assert run.finding("machine.memory.total")["cause"] == "less-memory-than-declared"
+    available = run.finding("machine.memory.available")
+    assert (available["reason"], available["blocked_by"]) == ("blocked-by", "machine.memory.total")
+    assert run.code == 1
+    # a box of the right size, on which something holds the memory
+    profile = f"[hardware]\nmemory_available_min_bytes = {600 * GIB}\n"
+    run = suite.run(tmp_path, root=tmp_path / "tree", profile=profile)
     assert run.finding("machine.memory.available")["cause"] == "memory-in-use"
     assert run.code == 1
 

@@ -138,7 +138,7 @@ def test_more_threads_than_cpus_are_seen_from_outside_and_fewer_pass(
     assert f"{THREADS} threads (-t {THREADS}) on {LIMIT:.2f} CPUs" in found["says"]
     assert f"start it with {LIMIT} thread" in found["remedy"]
     assert f"-t {LIMIT};" in found["remedy"]
-    assert any(f"looked at process {over.pid} {over.name}" in note for note in found["notes"])
+    assert found["evidence"][0].startswith(f"looked at process {over.pid} {over.name}")
     if limited_by != "cpuset":
         assert name in found["says"]
         # on a machine that is busy with other things the quota may never have been reached

@@ -54,7 +54,7 @@ ONE = [
         "a text",
     ),
     ("a table is wanted", "schema = 1\nhardware = 3", 2, "hardware", "found 3", "a table"),
-    ("a list is wanted", 'schema = 1\nserve = "x"', 2, "serve", "found 'x'", "a list"),
+    ("a list is wanted", 'schema = 1\nserve = "x"', 2, "serve", "found 'x'", "[[serve]]"),
     (
         "a table in the list",
         "schema = 1\nserve = [1]",

@@ -21,6 +21,7 @@ from tests.support.crash_host import (
     Told,
     assert_interrupted,
     ledger_of,
+    opened_and_seen,
     phase,
     verdicts,
 )
@@ -161,14 +162,11 @@ class Lane:
                 assert verdicts(ledger) == killed.told.found
                 continue
             assert_interrupted(ledger, killed.told, planned)
-            opened, seen = set(), set()
-            for line in killed.journal.splitlines():
-                row = json.loads(line.partition(b" ")[2])
-                if row["event"] == "open":
-                    opened.add(row["probe"])
-                if row["event"] == "seen":
-                    seen.add(row["observation"]["probe"])
-            assert set(ledger.row["open_probes"]) == opened - seen
+            rows = [json.loads(line.partition(b" ")[2]) for line in killed.journal.splitlines()]
+            opened, seen = opened_and_seen(rows)
+            assert {(probe, subject) for probe, subject in ledger.row["open_probes"]} == (
+                opened - seen
+            )
             on_disk = killed.journal.count(b'"event": "found"')
             assert len(killed.told.found) <= on_disk <= len(killed.told.found) + 1
             self.counts["findings witnessed"] += len(killed.told.found)

@@ -58,11 +58,11 @@ def test_a_ledger_and_itself_differ_in_nothing(made):
     ("before", "after", "move"),
     [
         (PASS, FAIL, Move.WORSE),
-        (PASS, UNKNOWN, Move.WORSE),
+        (PASS, UNKNOWN, Move.UNDECIDED),
         (UNKNOWN, FAIL, Move.WORSE),
-        (AWAY, UNKNOWN, Move.WORSE),
+        (AWAY, UNKNOWN, Move.CHANGED),
         (FAIL, PASS, Move.BETTER),
-        (FAIL, UNKNOWN, Move.BETTER),
+        (FAIL, UNKNOWN, Move.UNDECIDED),
         (UNKNOWN, PASS, Move.BETTER),
         (FAIL, {**FAIL, "cause": "too-much"}, Move.CHANGED),
         (UNKNOWN, {**UNKNOWN, "reason": Reason.LOST}, Move.CHANGED),
@@ -141,5 +141,5 @@ def test_the_command_says_what_changed_in_words_and_in_its_exit_code(made, tmp_p
     assert main(["diff", before, after]) == 1
     out = capsys.readouterr().out
     assert "part   gpu[0000:4b:00.0]: kind same, identity changed" in out
-    assert "worse      machine.memory.total [box]: pass → fail: too-little" in out
+    assert "worse      machine.memory.total [box]: pass: declared → fail: too-little" in out
     assert main(["diff", before, str(tmp_path / "absent.json")]) == 2

@@ -16,14 +16,14 @@ from checks.ledger.verify import verify_file, verify_row
 from tests.support.runs import LEDGER_1, run_here
 
 PUBLISHED = {
-    "gpu-box-7/20261202T075744Z-gpu-box-7-first-INFRA-1234-0gpu-cpu-fail.json": "26b708fef7434f7af5a1d04d713bc493918a6f8286457146f2b6bd393edb40dc",
-    "gpu-box-7/20261202T075748Z-gpu-box-7-0gpu-cpu-fail.json": "8f0d857a998d4092154f380da61747c47cd5b57a275d923097e6e097f9a89f26",
-    "gpu-box-7/20261202T075752Z-gpu-box-7-0gpu-cpu-interrupted.json": "9d960ac608ed6eb013a6c38824d9d0ac839c897532d255d86262f650a104f059",
-    "rehearsal-8-h100.json": "a92b2d9de86ed7299ee6f7b39966fbbf0777a244918e53e61748a1f43aa68518",
+    "gpu-box-7/20261202T081431Z-gpu-box-7-first-INFRA-1234-0gpu-cpu-fail.json": "98e677354d95030e8d068f8cdc6024ef2a0e5b014ae55192d6e303b18f5ca6c9",
+    "gpu-box-7/20261202T081433Z-gpu-box-7-0gpu-cpu-fail.json": "589138fe6bd61258812a12426093af94b2dea5fbe96ec8106fe096fab4c0d204",
+    "gpu-box-7/20261202T081435Z-gpu-box-7-0gpu-cpu-interrupted.json": "494817a3570fc7dbfb542a542e32afeeec3ba32a74523bd80d41cda828dfbf97",
+    "20261202T081437Z-local-8gpu-h100-80gb-hbm3-pass.json": "841ab78f80947ede496edf43d886911d7b74fecc3eb38da84ea99e36bda89bb8",
 }
 """File = its digest. Nothing here is ever changed: a new version adds a folder of its own."""
 COMPLETE = [name for name in PUBLISHED if "interrupted" not in name]
-INTERRUPTED = "gpu-box-7/20261202T075752Z-gpu-box-7-0gpu-cpu-interrupted.json"
+INTERRUPTED = "gpu-box-7/20261202T081435Z-gpu-box-7-0gpu-cpu-interrupted.json"
 ANSWERS = {"pass": 0, "fail": 1}
 
 
@@ -99,7 +99,7 @@ def test_a_replay_of_one_that_was_interrupted_says_so_and_is_not_green(tmp_path)
     session = run_here(tmp_path, "", replay=str(LEDGER_1 / INTERRUPTED))
     assert session.ledger["run"]["verdict"] in ("fail", "incomplete")
     assert "the replayed run was interrupted" in session.ledger["notices"]
-    assert read_ledger(LEDGER_1 / INTERRUPTED).row["open_probes"] == ["machine.identity"]
+    assert read_ledger(LEDGER_1 / INTERRUPTED).row["open_probes"] == [["machine.identity", "box"]]
     lost = [f for f in session.ledger["findings"] if f["reason"] == "lost"]
     assert "machine.memory.total" in {finding["check"] for finding in lost}
 

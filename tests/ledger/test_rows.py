@@ -191,7 +191,7 @@ def test_the_exit_code_of_verify_is_the_answer(row, capsys):
     files[1].unlink()
     assert main(["verify", "local", "--ledger-dir", ledgers]) == 1
     assert f"WRONG  {files[1]}: missing" in capsys.readouterr().out
-    assert main(["verify", str(files[1])]) == 1
+    assert main(["verify", str(files[1])]) == 2
     assert main(["verify", "no-such-host", "--ledger-dir", ledgers]) == 2
 
 

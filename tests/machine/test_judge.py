@@ -422,7 +422,11 @@ def test_threads_are_judged_at_the_limit_of_their_place(effective, threads, verd
     assert said.says == (
         f"{threads} threads (-t {threads}) on {effective:.2f} CPUs (/sys/fs/cgroup/a/cpu.max)"
     )
-    assert said.evidence == ("/sys/fs/cgroup/a/cpu.max: 200000 100000", "affinity: 0-7")
+    assert said.evidence == (
+        "looked at 42 llama-server (container:0123456789ab)",
+        "/sys/fs/cgroup/a/cpu.max: 200000 100000",
+        "affinity: 0-7",
+    )
 
 
 @pytest.mark.parametrize(
@@ -443,8 +447,23 @@ def test_an_engine_that_is_not_told_takes_the_cores_of_the_host():
     assert said.expected == {"threads_count": 8}
     assert said.says.startswith("8 threads (no number given, so the host's cores) on 7.99 CPUs")
     assert judge.threads_within_cpus(cpu(8.0), asks("llama-server")).verdict is Verdict.PASS
-    nothing = Threads(command=(), env={}, engine="")
-    assert judge.threads_within_cpus(cpu(8.0), nothing).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Threads(command=(), env={}, engine=""),
+        Threads(command=("start-chat.sh",), env={}, engine=""),
+        Threads(command=(), env={}, engine="somebodys-own"),
+    ],
+)
+def test_the_default_of_what_nobody_knows_can_fail_and_never_passes(wanted):
+    said = judge.threads_within_cpus(cpu(8.0), wanted)
+    assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NO_EXPECTATION)
+    assert "nobody can see how many threads" in said.says
+    assert "-t or OMP_NUM_THREADS" in said.remedy
+    fewer = judge.threads_within_cpus(cpu(7.99), wanted)
+    assert (fewer.verdict, fewer.cause) == (Verdict.FAIL, "default-exceeds-cpus")
 
 
 def test_nproc_follows_the_affinity_and_not_the_quota():
@@ -532,15 +551,15 @@ def test_the_engine_says_what_a_short_option_means():
     assert judge.threads_within_cpus(running, vllm).verdict is Verdict.PASS
 
 
-def test_the_notes_say_what_was_looked_at_and_what_stays_unseen():
+def test_the_notes_say_what_stays_unseen():
     quiet = judge.threads_within_cpus(cpu(8.0, throttled_ratio=0.0), asks("-t", "4"))
-    assert quiet.notes == ("looked at 42 llama-server (container:0123456789ab)",)
+    assert quiet.notes == ()
     loud = judge.threads_within_cpus(
         cpu(2.0, above_unseen=True, throttled_ratio=0.5), asks("-t", "4")
     )
-    assert len(loud.notes) == 3
-    assert "above the mounted root" in loud.notes[1]
-    assert "stopped it in 50% of the periods" in loud.notes[2]
+    assert len(loud.notes) == 2
+    assert "above the mounted root" in loud.notes[0]
+    assert "stopped it in 50% of the periods" in loud.notes[1]
 
 
 @pytest.mark.parametrize(
@@ -551,7 +570,7 @@ def test_a_note_tells_cores_from_hardware_threads(threads, noted):
     said = judge.threads_within_cpus(cpu(8.0), asks("-t", str(threads)))
     notes = [note for note in said.notes if "about 4.0 cores" in note]
     assert len(notes) == noted
-    assert len(said.notes) == 1 + noted
+    assert len(said.notes) == noted
 
 
 def test_each_served_model_is_a_subject_with_its_own_threads():
@@ -566,7 +585,8 @@ def test_each_served_model_is_a_subject_with_its_own_threads():
         command=("llama-server", "-t", "8"), env={"A": "b"}, engine="llama.cpp"
     )
     assert second.value == Threads(command=("serve", "-x"), env={}, engine="")
-    assert first.basis is second.basis is Basis.INVARIANT
+    assert first.basis is Basis.INVARIANT
+    assert second.basis is Basis.ASSUMED  # that it takes the cores of the host
     assert first.source == "h100-1.toml: serve[0]; more threads than CPUs never help"
     assert second.source == "h100-1.toml: serve[1]; more threads than CPUs never help"
 
@@ -578,7 +598,7 @@ def test_a_profile_that_serves_nothing_asks_for_no_threads():
 
 
 def test_half_a_core_is_said():
-    (_, note) = judge.threads_within_cpus(cpu(5.0), asks("-t", "3")).notes
+    (note,) = judge.threads_within_cpus(cpu(5.0), asks("-t", "3")).notes
     assert "about 2.5 cores" in note
 
 
@@ -588,6 +608,7 @@ def test_half_a_core_is_said():
 def folder(free: int = 100, inodes: int = 1_000, inodes_free: int = 64, **cached: int) -> Folder:
     return Folder(
         path="/srv/models",
+        looked_at="/srv",
         total_bytes=1_000,
         free_bytes=free,
         inodes=inodes,
@@ -610,8 +631,15 @@ def test_free_room_is_judged_at_what_is_needed(free, verdict):
     assert said.cause == ("no-room" if verdict is Verdict.FAIL else "")
     assert said.observed == {"free_bytes": free, "total_bytes": 1_000}
     assert said.expected == {"free_min_bytes": 100}
-    assert said.says == f"{free} B free in /srv/models, 100 B needed"
+    assert (
+        said.says == f"{free} B free in /srv/models (not there yet; looked at /srv), 100 B needed"
+    )
     assert said.evidence == ("a: 70 B still to download", "b: 20 B still to download")
+
+
+def test_a_folder_that_is_there_needs_no_second_name():
+    there = replace(folder(7), looked_at="/srv/models")
+    assert judge.room_for_bytes(there, room(0)).says == "7 B free in /srv/models, 0 B needed"
 
 
 def test_the_remedy_says_how_much_to_free_and_where():
@@ -643,7 +671,9 @@ def test_inodes_are_judged_at_their_limit(free, verdict):
     assert said.cause == ("no-inodes" if verdict is Verdict.FAIL else "")
     assert said.observed == {"inodes_free_count": free, "inodes_count": 1_000}
     assert said.expected == {"inodes_free_min_count": 64}
-    assert said.says == f"{free} inodes free in /srv/models, 64 needed"
+    assert (
+        said.says == f"{free} inodes free in /srv/models (not there yet; looked at /srv), 64 needed"
+    )
     assert ("file system of /srv/models" in said.remedy) is (verdict is Verdict.FAIL)
 
 
@@ -651,7 +681,7 @@ def test_a_file_system_without_a_fixed_number_of_inodes_passes_and_one_with_a_si
     said = judge.room_for_files(folder(inodes=0, inodes_free=0), room())
     assert (said.verdict, said.says) == (
         Verdict.PASS,
-        "no fixed number of inodes in /srv/models",
+        "no fixed number of inodes in /srv/models (not there yet; looked at /srv)",
     )
     for inodes in (-1, 1, 2):
         some = judge.room_for_files(folder(inodes=inodes, inodes_free=0), room())

@@ -61,7 +61,7 @@ def test_from_the_checkout(words, tmp_path):
     done = command("-m", "pytest", *words, "--host", "local", "--ledger-dir", tmp_path)
     assert done.code in OK, done.both
     assert verify_file(next((tmp_path / "local").glob("2*.json"))).wrong == []
-    assert done.out.rstrip().splitlines()[-2].startswith("  ledger ")
+    assert done.out.rstrip().splitlines()[-1].startswith("  ledger ")
 
 
 def test_from_another_folder_with_settings_of_its_own(tmp_path):

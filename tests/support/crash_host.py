@@ -11,11 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from checks.core.registry import load_areas
+from checks.core.verdict import ExitEffect
 from checks.ledger.document import Ledger
 from checks.ledger.journal import read_journal
 from checks.ledger.schema import read_ledger
@@ -322,12 +324,34 @@ def verdicts(ledger: Ledger) -> dict[tuple[str, str], str]:
     return {finding.key: finding.verdict.value for finding in ledger.findings}
 
 
+def opened_and_seen(
+    events: Iterable[Mapping[str, Any]],
+) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """Probe and subject of all that a journal says was begun, and of all that was seen."""
+    opened = {
+        (row["probe"], subject)
+        for row in events
+        if row["event"] == "open"
+        for subject in row["subjects"]
+    }
+    seen = {
+        (row["observation"]["probe"], row["observation"]["subject"])
+        for row in events
+        if row["event"] == "seen"
+    }
+    return opened, seen
+
+
+def missing(ledger: Ledger) -> set[tuple[str, str]]:
+    """What keeps a run from being complete."""
+    return {f.key for f in ledger.findings if f.effect is ExitEffect.INCOMPLETE}
+
+
 def phase(journal: bytes) -> str:
     """Where a run was when it stopped: `open` (a probe), `between`, or `finalisation`."""
     remains = read_journal(journal, "journal")
     assert remains.begin is not None
-    opened = {row["probe"] for row in remains.events if row["event"] == "open"}
-    seen = {row["observation"]["probe"] for row in remains.events if row["event"] == "seen"}
+    opened, seen = opened_and_seen(remains.events)
     found = sum(row["event"] == "found" for row in remains.events)
     if found >= len(remains.begin["planned"]):
         return "finalisation"
@@ -358,6 +382,6 @@ def assert_interrupted(ledger: Ledger, told: Told, planned: set[tuple[str, str]]
     for finding in ledger.findings:
         if finding.key in waiting:
             assert finding.verdict.value == "unknown"
-            for probe in ledger.row["open_probes"]:
-                assert probe in finding.says
-    assert waiting <= {tuple(key) for key in ledger.row["missing"]}
+            for probe, subject in ledger.row["open_probes"]:
+                assert f"{probe} [{subject}]" in finding.says
+    assert waiting <= missing(ledger)
