@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import time
@@ -13,7 +14,7 @@ from checks.core import about
 from checks.core.codec import CodecError, Json, decode, encode
 from checks.core.errors import LedgerError, StoreError, UsageError
 from checks.core.expectation import Expectation, Expected
-from checks.core.facts import Blind, Facts, Unseen
+from checks.core.facts import Blind, Facts, NotRecordedError, Unseen
 from checks.core.finding import Finding
 from checks.core.load import Loaded, Source, load_host
 from checks.core.outcome import ALL, SELECTION
@@ -290,8 +291,9 @@ class Session:
         assert self.runner is not None  # noqa: S101 - as above
         for observation in self.runner.observations.values():
             if isinstance(observation.seen, Clock):
-                state = observation.seen.synchronised
-                return {"synchronised": None if isinstance(state, Unseen) else state}
+                with contextlib.suppress(NotRecordedError):
+                    state = observation.seen.synchronised
+                    return {"synchronised": None if isinstance(state, Unseen) else state}
         return {"synchronised": None}
 
     def abandon(self) -> None:
