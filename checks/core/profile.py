@@ -9,6 +9,7 @@ import datetime
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from checks.core.place import THIS, PlaceError, parse_place
 from checks.core.reader import NAME, setting
@@ -22,6 +23,15 @@ _FILLED_FORM = "a text that says it"
 
 def _absolute(path: str) -> str:
     return "" if path.startswith(("/", "~")) else "an absolute path"
+
+
+@cache  # splitting is slow, and every check of every served model asks for it
+def _words(command: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command))
+    except ValueError:
+        # refused in a file; what a ledger keeps may be cut inside a quotation
+        return tuple(command.split())
 
 
 def _command(command: str | tuple[str, ...]) -> str:
@@ -136,13 +146,7 @@ class Serve:
     @property
     def argv(self) -> tuple[str, ...]:
         """The command as a list of words; empty if none is declared."""
-        if isinstance(self.command, str):
-            try:
-                return tuple(shlex.split(self.command))
-            except ValueError:
-                # refused in a file; what a ledger keeps may be cut inside a quotation
-                return tuple(self.command.split())
-        return self.command or ()
+        return _words(self.command) if isinstance(self.command, str) else self.command or ()
 
 
 @dataclass(frozen=True, kw_only=True)
