@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import getpass
 import os
+import shlex
 import shutil
 import socket
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from checks import __version__
@@ -24,6 +26,7 @@ from checks.core.outcome import WAIVER_CAUSES, WAIVER_CHECK, waiver_findings
 from checks.core.paths import expected_folders, ledger_folder, suite_config
 from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
 from checks.core.registry import Check, cases_of, load_areas
+from checks.core.units import bytes_text
 from checks.core.verdict import RunVerdict
 from checks.ledger.anonymous import anonymous
 from checks.ledger.canonical import pretty, readable
@@ -38,6 +41,7 @@ from checks.report.text import ascii_only, visible
 
 YES, NO, USAGE, COULD_NOT_TELL = 0, 1, 2, 10
 MOST_LEDGERS = 1_000_000
+BYTES = "By"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -336,12 +340,38 @@ def _explain(given: argparse.Namespace) -> int:
     return YES
 
 
+def _in_words(value: object, unit: str) -> str:
+    """Show what is wanted: the fields that say something, bytes in units that people read."""
+    if value is None:
+        return ""
+    if not is_dataclass(value):
+        return bytes_text(value) if unit == BYTES and isinstance(value, int) else str(value)
+    said = []
+    for item in fields(value):
+        part = getattr(value, item.name)
+        if part in (None, "", (), {}):
+            continue
+        name, is_bytes = item.name.removesuffix("_bytes"), item.name.endswith("_bytes")
+        is_bytes = is_bytes or unit == BYTES
+        if isinstance(part, Mapping):
+            shown = [f"{k} {bytes_text(v)}" if is_bytes else f"{k}={v}" for k, v in part.items()]
+            said.append(f"{name} {', '.join(shown)}")
+        elif is_bytes and isinstance(part, (int, float)):
+            said.append(f"{name} {bytes_text(part)}")
+        else:
+            said.append(f"{name} {shlex.join(part) if isinstance(part, tuple) else part}")
+    return "; ".join(said) or "nothing declared"
+
+
 def _numbers(check: Check, expected: Expected) -> list[str]:
     lines = []
     for case in cases_of(check, expected):
         if isinstance(case.wanted, Wanted):
-            basis = case.wanted.basis.value
-            lines.append(f"{case.subject}: {case.wanted.value} ({basis}: {case.wanted.source})")
+            source = f"({case.wanted.basis.value}: {case.wanted.source})"
+            words = redact_text(_in_words(case.wanted.value, check.unit), ENVIRONMENT_SECRETS)
+            lines.append(
+                f"{case.subject}: {words} {source}" if words else f"{case.subject}: {source}"
+            )
         elif isinstance(case.wanted, NotDeclared):
             lines.append(f"{case.subject}: {case.wanted.fact}")
         else:

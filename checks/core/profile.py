@@ -42,6 +42,16 @@ def _command(command: str | tuple[str, ...]) -> str:
     return "" if words else "a command, or leave the key out"
 
 
+def _virtualization(name: str) -> str:
+    """Hypervisors are too many to list, but these words are none."""
+    words = name.lower()
+    if words.startswith("bare") or words in ("metal", "physical", "false", "no"):
+        return "`none` for bare metal"
+    return (
+        "`vm` for any hypervisor" if words.startswith("virtual") and words != "virtualbox" else ""
+    )
+
+
 def _serve_name(name: str) -> str:
     return f"another name: {name!r} is the suite's own process" if name == THIS else ""
 
@@ -64,6 +74,7 @@ class Hardware:
     virtualization: str | None = setting(
         "`none` (bare metal), `vm` (any hypervisor), or the hypervisor's name: kvm, vmware, …",
         default=None,
+        check=_virtualization,
     )
     container: str | None = setting(
         "`none`, `any`, or the kind: docker, podman, kubernetes, lxc, systemd-nspawn.",

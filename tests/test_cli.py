@@ -1,0 +1,213 @@
+"""The command `preflight`: what each verb prints, and its exit code. 0 yes, 1 no, 2 usage, 10 could not tell."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from checks.cli import main
+from checks.core.registry import load_areas
+from checks.ledger.canonical import ledger_digest, pretty
+from checks.ledger.schema import read_ledger
+from tests.support.runs import HERE, clean_environment, ledger_here, run_here, write_profile
+
+VERBS = ("run", "show", "verify", "replay", "diff", "explain", "export", "prune")
+SERVES = """
+[hardware]
+memory_total_bytes = 274_877_906_944
+[paths]
+tmp_free_min_bytes = 10_737_418_240
+[[serve]]
+name = "chat"
+command = "llama-server -t 8 --api-key sk-plantedplanted0123456789"
+env = { HF_TOKEN = "hf_plantedplantedplantedplanted0123", OMP_NUM_THREADS = "4" }
+model = "org/chat"
+model_bytes = 16_106_127_360
+"""
+
+
+@pytest.fixture
+def expected(tmp_path):
+    write_profile(tmp_path / "e", "box", SERVES)
+    return str(tmp_path / "e")
+
+
+@pytest.fixture
+def row(tmp_path):
+    """Make three ledgers of this machine; gives their paths, oldest first."""
+    return [Path(ledger_here(tmp_path / "l", "local").file) for _ in range(3)]
+
+
+def command(*words, **settings):
+    return subprocess.run(
+        [sys.executable, "-m", "checks.cli", *map(str, words)],
+        cwd=HERE,
+        env=clean_environment(**settings),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_help_names_every_verb_and_the_version_is_told():
+    done = command("--help")
+    assert done.returncode == 0
+    for verb in VERBS:
+        assert verb in done.stdout
+    assert command("--version").returncode == 0
+    assert command().returncode == 2
+    assert command("no-such-verb").returncode == 2
+
+
+# explain
+
+
+def test_explain_lists_all_checks(capsys):
+    assert main(["explain"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(load_areas().checks)
+
+
+@pytest.mark.parametrize("name", sorted(load_areas().checks))
+def test_explain_says_what_is_looked_at_what_fails_and_what_to_do(name, expected, capsys):
+    assert main(["explain", name, "--host", "box", "--expected", expected]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(name)
+    assert "ooks at" in out or "ompares" in out
+    assert "What to do:" in out
+    for slug in load_areas().checks[name].causes:
+        assert f"  {slug}: " in out
+    compared = out[out.index("Compared with (host box)") :]
+    bases = ("(declared: ", "(invariant: ", "(assumed: ", "not declared")
+    assert any(basis in " ".join(compared.split()) for basis in bases)
+    for word in ("RoomWanted", "Threads(", "Bounds(", "None", "{"):
+        assert word not in compared
+
+
+def test_explain_gives_numbers_units_and_their_source(expected, capsys):
+    assert main(["explain", "machine.memory.total", "--host", "box", "--expected", expected]) == 0
+    assert "value 256.0 GiB" in capsys.readouterr().out
+    assert main(["explain", "machine.disk.free", "--host", "box", "--expected", expected]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "free 10.0 GiB" in out
+    assert "org/chat 15.0 GiB" in out
+    assert "(declared: box.toml: serve[].model_bytes)" in out.replace(f"{expected}/hosts/", "")
+
+
+def test_explain_shows_no_secret_of_the_profile(expected, capsys):
+    assert main(["explain", "machine.cpu.threads", "--host", "box", "--expected", expected]) == 0
+    out = capsys.readouterr().out
+    assert "plantedplanted" not in out
+    assert "OMP_NUM_THREADS=4" in out
+    assert "llama-server -t 8" in out
+
+
+def test_explain_of_an_unknown_check_names_the_near_ones(capsys):
+    assert main(["explain", "machine.disk"]) == 2
+    error = capsys.readouterr().err
+    assert "machine.disk.free, machine.disk.inodes" in error
+    assert "machine.clock" not in error
+    assert main(["explain", "nonsense"]) == 2
+    assert "machine.clock.past" in capsys.readouterr().err
+
+
+# show
+
+
+def test_show_takes_a_host_or_a_file_and_ends_as_the_run_did(row, tmp_path, capsys):
+    code = read_ledger(row[-1]).run["exit_code"]
+    assert main(["show", "local", "--ledger-dir", str(tmp_path / "l")]) == code
+    by_host = capsys.readouterr().out
+    assert main(["show", str(row[-1])]) == code
+    assert capsys.readouterr().out == by_host
+    assert row[-1].name in by_host
+
+
+def test_show_of_what_is_not_there_is_one_error(tmp_path, capsys):
+    for words in (["show", str(tmp_path / "none.json")], ["show", "nohost"]):
+        assert main([*words, "--ledger-dir", str(tmp_path)]) == 2
+        error = capsys.readouterr().err
+        assert len(error.strip().splitlines()) <= 2
+        assert "Traceback" not in error
+
+
+def test_show_of_an_altered_ledger_says_so_first_and_is_no_answer(row, capsys):
+    content = json.loads(row[-1].read_bytes())
+    content["findings"][0]["says"] = "all is well"
+    row[-1].write_bytes(pretty(content))
+    assert main(["show", str(row[-1])]) == 10
+    assert "ALTERED" in capsys.readouterr().out.splitlines()[0]
+    assert main(["replay", str(row[-1])]) == 2
+
+
+def test_output_into_a_closed_pipe_is_no_error(row):
+    script = f"{sys.executable} -m checks.cli show {row[-1]} | head -1"
+    done = subprocess.run(
+        ["sh", "-c", script],
+        cwd=HERE,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) == 1
+
+
+# replay and diff
+
+
+def test_replay_gives_the_verdict_again_and_does_not_touch_the_ledger(row, tmp_path):
+    before = row[-1].read_bytes()
+    done = command("replay", row[-1], "--ledger-dir", tmp_path / "r")
+    assert done.returncode == read_ledger(row[-1]).run["exit_code"], done.stdout + done.stderr
+    assert row[-1].read_bytes() == before
+    assert [p.parent.name for p in (tmp_path / "r").rglob("2*.json")] == ["replays"]
+
+
+def test_diff_of_two_runs_of_one_box_is_nothing(row, capsys):
+    assert main(["diff", str(row[0]), str(row[1])]) == 0
+    assert capsys.readouterr().out == "nothing changed\n"
+    assert main(["diff", str(row[0]), "/nowhere.json"]) == 2
+
+
+# export and prune
+
+
+def test_export_is_a_valid_ledger_that_names_its_original(row, tmp_path, capsys):
+    copy = tmp_path / "shared.json"
+    assert main(["export", str(row[0]), "--anonymous", "--output", str(copy)]) == 0
+    assert main(["verify", str(copy)]) == 0
+    content = json.loads(copy.read_text("utf-8"))
+    assert content["digest"] == ledger_digest(content)
+    assert json.loads(row[0].read_bytes())["digest"] in copy.read_text("utf-8")
+
+
+def test_export_without_a_word_on_names_is_refused(row):
+    assert command("export", row[0]).returncode == 2
+
+
+def test_prune_keeps_the_newest_and_the_row_still_verifies(row, tmp_path, capsys):
+    ledgers = str(tmp_path / "l")
+    assert main(["prune", "local", "--keep", "1", "--ledger-dir", ledgers]) == 0
+    assert [file.exists() for file in row] == [False, False, True]
+    assert main(["verify", "local", "--ledger-dir", ledgers]) == 0
+    capsys.readouterr()
+    run_here(tmp_path / "l", "local")
+    assert main(["verify", "local", "--ledger-dir", ledgers]) == 0
+    for keep in ("0", "-1", "x"):
+        assert command("prune", "local", "--keep", keep, "--ledger-dir", ledgers).returncode == 2
+
+
+# run
+
+
+def test_run_is_the_suite(tmp_path):
+    done = command("run", "--host", "local", "--ledger-dir", tmp_path)
+    assert done.returncode in (0, 10), done.stdout + done.stderr
+    assert "ledger" in done.stdout
+    assert command("run", "--host", "no-such-box").returncode == 4
