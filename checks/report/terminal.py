@@ -12,7 +12,7 @@ from rich.text import Text
 from checks.core.finding import Finding
 from checks.core.verdict import LOOKS, Excuse, ExitEffect, Reason, RunVerdict, Verdict
 from checks.ledger.diff import Difference
-from checks.ledger.document import Ledger
+from checks.ledger.document import Ledger, utc_text
 from checks.report.text import ascii_only, visible
 
 _COLOURS = {
@@ -107,6 +107,9 @@ def _head(console: Console, ledger: Ledger) -> None:
     about = (run["ticket"], run["label"], str(ledger.profile.description))
     if any(about):
         _wrapped(console, " · ".join(filter(None, about)), indent=_INDENT)
+    if run["kind"] == "replay":
+        recorded = utc_text(ledger.row["time"]["started_s"])[:19].replace("T", " ")
+        _wrapped(console, f"judged again from what was recorded at {recorded}Z", indent=_INDENT)
     for reason in _why_not_green(ledger, verdict):
         _wrapped(console, reason, indent=_INDENT)
     _numbers(console, ledger)
@@ -192,9 +195,10 @@ def _areas(console: Console, findings: list[Finding]) -> None:
         rows = [row for row in findings if row.check.partition(".")[0] == area]
         counts = []
         for verdict in sorted(Verdict, key=lambda v: -LOOKS[v].severity):
-            count = sum(row.verdict is verdict for row in rows)
-            if count:
-                counts.append(f"{count} {LOOKS[verdict].label}")
+            those = [row for row in rows if row.verdict is verdict]
+            waived = sum(row.excused is Excuse.WAIVER for row in those)
+            words = ((len(those) - waived, LOOKS[verdict].label), (waived, "waived"))
+            counts += [f"{count} {word}" for count, word in words if count]
         console.print(Text(f"{area:<12}{', '.join(counts)}"))
     _named(console, "not run", [row for row in findings if row.verdict is Verdict.NOT_RUN])
     passed = [row for row in findings if row.verdict is Verdict.PASS and not row.confirmed]
