@@ -155,6 +155,9 @@ class Suite:
         try:
             self._begin()
             return (yield)
+        except Interrupted:
+            # A signal may arrive where Python keeps no line number, and pytest shows no such frame.
+            raise Interrupted(self.interrupted_by) from None
         finally:
             for number in self.handlers:
                 signal.signal(number, signal.SIG_IGN)

@@ -49,7 +49,12 @@ TESTS: dict[str, tuple[str, ...]] = {
 }
 """What is mutated besides the judges, and the tests that must notice."""
 
-UNNEEDED = ("cacheprovider", "logging", "unraisableexception", "threadexception", "junitxml")
+UNNEEDED = (
+    "cacheprovider",
+    "logging",
+    "unraisableexception",
+    "threadexception",
+)
 """Plugins of pytest that cost time and notice nothing here."""
 
 SURVIVED, NOTICED, NOT_LOADED, RED_HARNESS = 0, 1, 2, 3
