@@ -52,6 +52,13 @@ def add_up(*rows: Finding, waivers: tuple[Waiver, ...] = (), scope: str = "all")
     )
 
 
+def test_what_has_no_effect_needs_no_excuse():
+    """Outside the scope, covered by a waiver, or optional: a pass is a pass."""
+    rows = [finding(verdict, "other.check") for verdict in (Verdict.PASS, Verdict.NOT_APPLICABLE)]
+    whole = add_up(*rows, waivers=(waiver(1, "other.check"),), scope="machine")
+    assert {row.excused for row in whole.findings if row.check == "other.check"} == {None}
+
+
 def waived(whole: Outcome) -> list[tuple[str, str]]:
     return [row.key for row in whole.findings if row.excused is Excuse.WAIVER]
 

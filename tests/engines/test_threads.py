@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from checks.engines.threads import VARIABLES, Asked, asked_for
+from checks.engines.threads import VARIABLES, Asked, asked_for, is_engine
 
 
 def read(line: str, engine: str = "llama.cpp", **env: str) -> Asked | None:
@@ -216,3 +216,13 @@ def test_what_was_read_cannot_be_changed():
     with pytest.raises(AttributeError):
         Asked(4, "-t 4").threads = 5
     assert Asked(4, "-t 4") == Asked(4, "-t 4", follows_affinity=False)
+
+
+@pytest.mark.parametrize("name", ["llama.cpp", "llama-server", "Llama-Server", "vllm"])
+def test_engines_whose_default_is_known(name):
+    assert is_engine(name)
+
+
+@pytest.mark.parametrize("name", ["", "bash", "start-chat.sh", "llama", "python3"])
+def test_of_anything_else_nobody_knows_the_default(name):
+    assert not is_engine(name)

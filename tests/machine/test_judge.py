@@ -1,6 +1,7 @@
 """The judges of the machine, with data alone: nearest values on both sides, texts and sources."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -458,8 +459,9 @@ def test_an_engine_that_is_not_told_takes_the_cores_of_the_host():
     ],
 )
 def test_the_default_of_what_nobody_knows_can_fail_and_never_passes(wanted):
-    said = judge.threads_within_cpus(cpu(8.0), wanted)
-    assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NO_EXPECTATION)
+    for enough in (8.0, 8.01, 64.0):
+        said = judge.threads_within_cpus(cpu(enough), wanted)
+        assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NO_EXPECTATION)
     assert "nobody can see how many threads" in said.says
     assert "-t or OMP_NUM_THREADS" in said.remedy
     fewer = judge.threads_within_cpus(cpu(7.99), wanted)
@@ -638,8 +640,14 @@ def test_free_room_is_judged_at_what_is_needed(free, verdict):
 
 
 def test_a_folder_that_is_there_needs_no_second_name():
-    there = replace(folder(7), looked_at="/srv/models")
+    there = replace(folder(7), looked_at=str(Path("/srv") / "models"))
     assert judge.room_for_bytes(there, room(0)).says == "7 B free in /srv/models, 0 B needed"
+
+
+@pytest.mark.parametrize("looked_at", ["/", "/srv", "/zfs/models"])
+def test_where_it_looked_is_said_when_it_is_somewhere_else(looked_at):
+    said = judge.room_for_bytes(replace(folder(7), looked_at=looked_at), room(0)).says
+    assert f"in /srv/models (not there yet; looked at {looked_at})" in said
 
 
 def test_the_remedy_says_how_much_to_free_and_where():
@@ -704,6 +712,20 @@ def test_without_declarations_a_temporary_file_and_a_run_must_fit():
     assert wanted["ledgers"] == Wanted(
         value=room(4 * MIB), basis=Basis.INVARIANT, source="what one run writes"
     )
+
+
+def test_files_must_fit_wherever_bytes_must_and_need_no_declaration():
+    serve = (Serve(name="a", model="org/a", model_bytes=5),)
+    cases = {
+        case.subject: case.wanted
+        for case in judge._inodes(expected(Profile(schema=1, serve=serve)))
+    }
+    assert list(cases) == ["model-cache", "tmp", "ledgers"]
+    assert {wanted.basis for wanted in cases.values()} == {Basis.INVARIANT}
+    assert cases["model-cache"].value.inodes_free == 64
+    undeclared = {case.subject: case.wanted for case in judge._inodes(expected())}
+    assert isinstance(undeclared["model-cache"], NotDeclared)
+    assert isinstance(undeclared["tmp"], Wanted)
 
 
 def test_declared_room_for_temporary_files_is_wanted():
