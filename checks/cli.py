@@ -161,7 +161,8 @@ def _run(words: list[str]) -> int:
     named = (
         []
         if any("::" in word or word.endswith(".py") for word in words)
-        else ["--pyargs", "preflight"]
+        # by its path: for `--pyargs preflight`, pytest would load a conftest.py of the current folder
+        else [str(config.parent)]
     )
     return int(pytest.main(["-c", str(config), f"--rootdir={config.parent}", *named, *words]))
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from checks.core.codec import Json, decode, encode
 from checks.core.errors import InputError, Problem, ProfileError, UsageError
 from checks.core.expectation import Expectation, ExpectationFile, Expected
+from checks.core.paths import is_checkout
 from checks.core.profile import LOCAL, Profile
 from checks.core.reader import read_document
 from checks.core.redact import ENVIRONMENT_SECRETS, redact
@@ -196,12 +197,15 @@ def _unknown_host(host: str, folders: Sequence[Path]) -> str:
     known = known_hosts(folders)
     close = difflib.get_close_matches(host, [*known, LOCAL_HOST], n=1)
     guess = f" Did you mean {close[0]}?" if close else ""
-    own = next((folder for folder in folders if folder.is_dir()), folders[-1])
+    own = str(next((folder for folder in folders if folder.is_dir()), folders[-1]))
+    into = ""
+    if len(folders) == 1 and not is_checkout():  # what is installed is no place for profiles
+        own, into = "DIR", " (a folder of your own, named with --expected DIR)"
     return (
         f"there is no profile for the host {host!r}.{guess}\n"
         f"known hosts: {', '.join([LOCAL_HOST, *known])}\n"
         f"looked in: {', '.join(str(folder / 'hosts') for folder in folders)}\n"
         f"to make one: copy {folders[-1] / 'hosts' / 'example-h100.toml'} to "
-        f"{own / 'hosts' / f'{host}.toml'} and edit it; "
+        f"{own}/hosts/{host}.toml{into}, and edit it; "
         "or run with --host local, which needs no profile"
     )
