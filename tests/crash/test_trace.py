@@ -64,6 +64,8 @@ def parse(trace: str) -> list[Call]:
         if resumed:
             before, began = entered.pop(resumed[1])
             rest = before + resumed[2]
+        if re.search(r"\)\s+= \? ERESTART", rest):
+            continue  # a signal came in between; the kernel begins it again, on a line of its own
         found = re.fullmatch(r"(\w+)\((.*)\)\s+= (-?\d+).*", rest)
         assert found, rest
         calls.append(Call(found[1], found[2], int(found[3]), began, number))
