@@ -122,7 +122,13 @@ def put(row, path, value):
         (("schema",), SAME),
         (("schema",), 1),
     ],
-    ids=lambda value: ".".join(map(str, value)) if isinstance(value, tuple) else repr(value)[:30],
+    ids=lambda value: (
+        ".".join(map(str, value))
+        if isinstance(value, tuple)
+        else "without"
+        if value is SAME
+        else repr(value)[:30]
+    ),
 )
 def test_what_is_against_the_schema_is_refused_with_its_place(row, path, value):
     put(row, path, value)
