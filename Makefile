@@ -54,7 +54,7 @@ bundle: ## pack checkout and wheels for a box without an index: BUNDLE_PYTHON=3.
 .PHONY: test
 test: ## run the developers' tests: TESTS="files or folders", ARGS="options of pytest"
 	$(DEVELOP)
-	@$(PY) -m pytest $(TESTS) $(ARGS)
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(TESTS) $(ARGS)
 
 .PHONY: lint
 lint: ## ruff: rules and layout
