@@ -40,6 +40,7 @@ _SECRET_NAME = re.compile(
     r"|(?:api|access|account|private|signing|encryption)_?keys?$"
     r"|(?:api|access|auth|hub|hf)_?tokens$"
     r"|token$"
+    r"|^hft$"  # llama.cpp's short form of --hf-token
     r"|(?:^|_)(?:key|auth|jwt|pwd|sig|signature)$"
     r"|_(?:pass|pat)$"
 )

@@ -58,6 +58,7 @@ HIDES = [
     # options
     f"llama-server --api-key {MARK} -t 4",
     f"llama-server --api-key={MARK}",
+    f"llama-server -hft {MARK} -hf owner/model",
     f"llama-server --api-key '{MARK}' -t 4",
     f"vllm serve m --hf-token {MARK}",
     f"x --password {MARK}",
