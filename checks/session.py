@@ -254,8 +254,18 @@ class Session:
             if key not in self.runner.findings:
                 self.not_run(*key, why)
 
+    def look(self) -> None:
+        """Look at the components that no check asked for.
+
+        Raises:
+            StoreError: the journal cannot be written.
+
+        """
+        if self.runner is not None:
+            self.runner.look_at_components()
+
     def finish(self, interrupted_by: str = "", *, pytest_code: int = 0) -> None:
-        """Look at what no check asked for, and write the ledger.
+        """Write the ledger.
 
         Args:
             interrupted_by: what stopped the run; empty where nothing did.
@@ -265,11 +275,8 @@ class Session:
             StoreError: the ledger cannot be written; the journal stays.
 
         """
-        journal, runner = self.journal, self.runner
+        journal = self.journal
         assert journal is not None  # noqa: S101 - as above
-        assert runner is not None  # noqa: S101 - as above
-        if not interrupted_by:
-            runner.look_at_everything()
         elapsed_s = journal.elapsed_s()
         ending = Ending(
             end="interrupted" if interrupted_by else "complete",

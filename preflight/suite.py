@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -154,7 +154,10 @@ class Suite:
         self._catch_signals()
         try:
             self._begin()
-            return (yield)
+            try:
+                return (yield)
+            finally:
+                self._look()  # here, where a signal still ends it
         except Interrupted:
             # A signal may arrive where Python keeps no line number, and pytest shows no such frame.
             raise Interrupted(self.interrupted_by) from None
@@ -175,6 +178,19 @@ class Suite:
             self.session.abandon()
             raise pytest.UsageError(usage(error)) from None
         self.config.hook.pytest_preflight_begun(session=self.session)
+
+    def _look(self) -> None:
+        """See the components that no selected check asked for."""
+        if self.interrupted_by or self.failure:
+            return
+        try:
+            self.session.look()
+        except StoreError as error:
+            self._no_room(error)
+
+    def _no_room(self, error: StoreError) -> NoReturn:
+        self.failure = usage(error)  # shown in full at the end, and once
+        pytest.exit("the journal cannot be written", returncode=EXIT_USAGE)
 
     def _why(self, key: tuple[str, str]) -> str:
         only = self.session.options.only
@@ -200,8 +216,7 @@ class Suite:
         try:
             finding = self.session.judge(check, subject)
         except StoreError as error:
-            self.failure = usage(error)  # shown in full at the end, and once
-            pytest.exit("the journal cannot be written", returncode=EXIT_USAGE)
+            self._no_room(error)
         self.config.hook.pytest_preflight_finding(finding=finding)
         return finding
 

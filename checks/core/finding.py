@@ -114,7 +114,7 @@ class Finding:
     cause_text: str = ""
     reason: Reason | None = None
     blocked_by: str = ""
-    """The check that explains this one, where the reason is `blocked-by`."""
+    """The finding that explains this one, as reports name it, where the reason is `blocked-by`."""
     observed: dict[str, Json] = field(default_factory=dict)
     expected: dict[str, Json] = field(default_factory=dict)
     basis: Basis | None = None

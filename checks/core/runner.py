@@ -120,25 +120,25 @@ class Runner:
             says, remedy = case.wanted.says, case.wanted.remedy
             return make_finding(check, case, unknown(Reason.NO_EXPECTATION, says, remedy=remedy))
         for blocker in check.blocked_by:
-            cause = self._blocker(blocker)
+            cause = self._blocker(blocker, case.subject)
             if cause is not None:
                 says = f"explained by {cause.name}: {cause.says}"
                 remedy = f"mend {cause.name} first, then rerun"
                 judgement = unknown(Reason.BLOCKED_BY, says, remedy=remedy)
-                return make_finding(check, case, judgement, blocked_by=cause.check)
+                return make_finding(check, case, judgement, blocked_by=cause.name)
         seen = [self.observe(self.registry.probe_of(kind), case.subject) for kind in check.sees]
         return judge_case(check, case, seen, self._all_parts)
 
     def _all_parts(self) -> Mapping[str, Part]:
         """Look at every component first: one that nobody has looked at yet has not changed."""
-        for probe in self.registry.probes.values():
-            if probe.sees.components is not Facts.components:
-                for subject in self._targets(probe):
-                    self.observe(probe, subject)
+        self.look_at_components()
         return self.fingerprint()
 
-    def _blocker(self, name: str) -> Finding | None:
-        for case in self.cases(self.registry.checks[name]):
+    def _blocker(self, name: str, subject: str) -> Finding | None:
+        """Find the fault that explains a subject: its own, or else one of the whole box."""
+        cases = self.cases(self.registry.checks[name])
+        own = [case for case in cases if case.subject == subject]
+        for case in own or cases:
             finding = self.judge(name, case.subject)
             if finding.verdict is Verdict.FAIL:
                 return finding
@@ -213,11 +213,15 @@ class Runner:
         seen = Unseen(reason, detail)
         return Observation(probe=probe.name, subject=subject, seen=seen, elapsed_s=0.0)
 
-    def look_at_everything(self) -> None:
-        """Probe what no selected check asked for, so that the fingerprint is whole."""
+    def look_at_components(self) -> None:
+        """Probe the parts that no selected check asked for, so that the fingerprint is whole.
+
+        Only these: a run that was asked for little must not start servers or contact hosts.
+        """
         for probe in self.registry.probes.values():
-            for subject in self._targets(probe):
-                self.observe(probe, subject)
+            if probe.sees.components is not Facts.components:
+                for subject in self._targets(probe):
+                    self.observe(probe, subject)
 
     def fingerprint(self) -> dict[str, Part]:
         """Collect the components of the box that were seen so far."""

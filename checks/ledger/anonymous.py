@@ -35,7 +35,6 @@ _OURS = {
     "basis",
     "effect",
     "excused",
-    "blocked_by",
     "cause",
     "check",
     "counts",

@@ -267,7 +267,7 @@ def test_a_jump_is_folded_under_a_clock_in_the_past(suite, tmp_path):
     assert run.finding(PAST)["verdict"] == "fail"
     found = run.finding(JUMP)
     assert (found["verdict"], found["reason"]) == ("unknown", "blocked-by")
-    assert found["blocked_by"] == PAST
+    assert found["blocked_by"] == f"{PAST} [box]"
     assert PAST in found["says"]
 
 

@@ -247,11 +247,11 @@ def test_facts_that_the_run_hands_over_pass_the_same_door():
     assert judged(supplied, check()).reason is Reason.NOT_OBSERVABLE
 
 
-def test_everything_is_looked_at_in_the_end():
+def test_in_the_end_every_component_is_looked_at_and_nothing_else():
     run = runner(probe(), probe("t.card", Card, lambda _w, _t: Card(model="m")), check())
-    run.look_at_everything()
-    run.look_at_everything()
-    assert run.recorder.named("opened") == [("t.size", (BOX,)), ("t.card", (BOX,))]
+    run.look_at_components()
+    run.look_at_components()
+    assert run.recorder.named("opened") == [("t.card", (BOX,))]
     assert list(run.fingerprint()) == ["card"]
 
 
@@ -313,7 +313,7 @@ def test_what_another_finding_explains_is_blocked_by_it_and_not_even_looked_at()
     run = blocked([wanted(6)])
     finding = run.judge("t.size.enough", BOX)
     assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, Reason.BLOCKED_BY)
-    assert finding.blocked_by == "t.cause.x"
+    assert finding.blocked_by == "t.cause.x [box]"
     assert "explained by t.cause.x [box]" in finding.says
     assert finding.remedy.startswith("mend t.cause.x [box] first")
 
@@ -322,6 +322,18 @@ def test_a_cause_that_passes_or_could_not_be_told_blocks_nothing():
     assert blocked([wanted(5)]).judge("t.size.enough", BOX).verdict is Verdict.PASS
     unseen = [Case(subject=BOX, wanted=Missing(says="s", remedy="r"))]
     assert blocked(unseen).judge("t.size.enough", BOX).verdict is Verdict.PASS
+
+
+def test_the_fault_of_one_subject_explains_nothing_of_another():
+    def judge(subject):
+        cases = [wanted(6, subject="bad"), wanted(5, subject="good")]
+        work = probe(targets=lambda _: {"bad": None, "good": None})
+        cause = check("t.cause.x", cases=cases)
+        checked = check(cases=[wanted(5, subject=subject)], blocked_by=("t.cause.x",))
+        return runner(work, cause, checked).judge("t.size.enough", subject)
+
+    assert judge("bad").blocked_by == "t.cause.x [bad]"
+    assert judge("good").verdict is Verdict.PASS
 
 
 def test_one_of_several_causes_is_enough():
