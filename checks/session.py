@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from checks.core import about
@@ -23,6 +24,7 @@ from checks.core.redact import ENVIRONMENT_SECRETS, cap, redact_text
 from checks.core.registry import AREAS, Check, Registry, cases_of, load_areas
 from checks.core.runner import Runner
 from checks.core.signals import held
+from checks.core.verdict import Verdict
 from checks.core.world import World
 from checks.ledger.diff import Difference, difference
 from checks.ledger.document import Ending, Ledger, Row, assemble, utc_text
@@ -85,6 +87,12 @@ class Session:
             return "replay"
         return "run" if self.world.live else "rehearsal"
 
+    @cached_property
+    def left_out(self) -> dict[tuple[str, str], str]:
+        """Give the checks and subjects that the replayed run did not run, each with its reason."""
+        rows = [] if self.replayed is None else self.replayed.findings
+        return {row.key: row.says for row in rows if row.verdict is Verdict.NOT_RUN}
+
     def cases(self, check: Check) -> list[str]:
         """List the subjects of a check under this profile."""
         return [case.subject for case in cases_of(check, self.loaded.expected)]
@@ -111,7 +119,8 @@ class Session:
             StoreError: the folder cannot be written.
 
         """
-        self.scope = SELECTION if selection else self.options.only or ALL
+        before = ALL if self.replayed is None else str(self.replayed.run["scope"])
+        self.scope = SELECTION if selection else self.options.only or before
         self.folder.prepare()
         self.folder.lock(wait_s=WAIT_S, waiting=waiting)
         try:

@@ -26,6 +26,13 @@ QUIET = -2
 XDIST_OFF = pytest.StashKey[bool]()
 """Set where `-n` was given and does not count."""
 
+_NOT_OWN = (
+    "these tests need the suite's own pytest settings. Run:\n"
+    "  preflight run --host NAME\n"
+    f"or:  pytest -c {CONFIG} --pyargs preflight --host NAME"
+)
+_MARKER = "check(id): the check that this test speaks for"
+
 _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     (
         "--host",
@@ -155,7 +162,8 @@ def _start_again(config: pytest.Config) -> None:
     begin = sys.orig_argv[: -len(words)]
     paths = [Path(str(word).partition("::")[0]) for word in config.args]
     ours = all(path == SUITE or SUITE in path.parents for path in map(Path.resolve, paths))
-    if config.option.pyargs or not ours or [*begin, *map(str, words)] != sys.orig_argv:
+    again = str(CONFIG) in map(str, words)  # somebody's own -c comes later and wins
+    if config.option.pyargs or not ours or again or [*begin, *map(str, words)] != sys.orig_argv:
         return
     capture = config.pluginmanager.getplugin("capturemanager")
     if capture is not None:
@@ -183,28 +191,42 @@ def pytest_configure(config: pytest.Config) -> None:
     host, replay = config.getoption("--host"), config.getoption("--replay")
     if not is_own(config):
         if _asked_for(config):
-            raise pytest.UsageError(
-                "these tests need the suite's own pytest settings. Run:\n"
-                "  preflight run --host NAME\n"
-                f"or:  pytest -c {CONFIG} --pyargs preflight --host NAME"
-            )
+            raise pytest.UsageError(_NOT_OWN)
+        config.addinivalue_line("markers", _MARKER)
         return
+    if sys.flags.optimize > 1:
+        raise pytest.UsageError(
+            "preflight: python -OO (PYTHONOPTIMIZE=2) takes away the texts of the checks; "
+            "run without it"
+        )
     verbose = config.getoption("verbose", QUIET)  # not known with -p no:terminal
     if verbose > QUIET:  # -v starts from the quiet of the suite's own settings
         config.option.verbose = verbose - QUIET - 1
     elif config.option.collectonly:
         config.option.verbose = QUIET + 1  # the ids, not their number
     config.addinivalue_line("filterwarnings", "ignore::pytest.PytestConfigWarning")
-    # installed, the plugin is imported before pytest could rewrite asserts, which it has none of
-    config.addinivalue_line("filterwarnings", "ignore::pytest.PytestAssertRewriteWarning")
     if config.option.help or config.option.markers:
         return
     # Imported here: in a pytest run that is not ours the entry point must cost nothing.
-    from preflight.suite import open_suite
+    try:
+        from preflight.suite import open_suite
+    except ModuleNotFoundError as error:
+        raise pytest.UsageError(
+            f"preflight: {sys.executable} has no module {error.name}.\n"
+            "make preflight HOST=local sets up an environment that has all of them; "
+            "in your own: pip install --require-hashes -r requirements.lock"
+        ) from None
 
     no_workers = config.stash.get(XDIST_OFF, False)
 
     config.pluginmanager.register(open_suite(config, host, replay, no_workers=no_workers), PLUGIN)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse the suite's tests where the suite's settings are not in force."""
+    if not is_own(config) and any(SUITE in item.path.parents for item in items):
+        raise pytest.UsageError(_NOT_OWN)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from checks.ledger.document import Ledger
 from checks.report.terminal import Style, render
 from checks.report.text import visible
 from checks.session import Options, Session, open_session
+from preflight.output import Output, whisper
 from preflight.plugin import QUIET
 
 EXIT_USAGE = int(pytest.ExitCode.USAGE_ERROR)
@@ -84,6 +85,16 @@ class FindingFailed(Exception):  # noqa: N818 - its text is the finding; users n
     """A finding that is not a pass, as pytest's failure."""
 
 
+def _no_bangs(write_sep: Callable[..., None]) -> Callable[..., None]:
+    """Leave out the lines with which pytest says that it has stopped; the report has said so."""
+
+    def write(sep: str, *words: object, **look: object) -> None:
+        if sep != "!":
+            write_sep(sep, *words, **look)
+
+    return write
+
+
 class Suite:
     """The run, as pytest goes through it."""
 
@@ -99,15 +110,26 @@ class Suite:
         self.interrupted_by = ""
         self.failure = ""
         self.handlers: dict[int, Any] = {}
+        self.output: Output | None = None
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self) -> None:
         """Say what was switched off: with -q, pytest shows no header of its own."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None:
+            return
+        writer = self.config.get_terminal_writer()
+        self.output = Output(writer._file)  # noqa: SLF001 - no public way
+        writer._file = self.output  # noqa: SLF001 - no public way
+        # the report says what ended the run; pytest would add the names of our classes below it
+        reporter._report_keyboardinterrupt = self._say_early_end  # noqa: SLF001 - no public way
         if self.no_workers:
-            reporter = self.config.pluginmanager.get_plugin("terminalreporter")
             line = "preflight: -n is switched off: probes contend, and one run is one ledger"
-            if reporter is not None:
-                reporter.write_line(line)
+            reporter.write_line(line)
+
+    def _say_early_end(self) -> None:
+        if self.session.ledger is None and not self.failure:
+            self.say("interrupted before anything was looked at; no ledger was written")
 
     # collection: one test a subject
 
@@ -125,12 +147,13 @@ class Suite:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave out what is outside of `--only`."""
+        """Leave out what is outside of `--only`, and what the replayed run left out."""
         only = self.session.options.only
-        if only is None:
-            return
         outside = [
-            item for item in items if (key := key_of(item)) and not key[0].startswith(f"{only}.")
+            item
+            for item in items
+            if (key := key_of(item))
+            and (key in self.session.left_out or (only and not key[0].startswith(f"{only}.")))
         ]
         if outside:
             items[:] = [item for item in items if item not in outside]
@@ -193,6 +216,8 @@ class Suite:
         pytest.exit("the journal cannot be written", returncode=EXIT_USAGE)
 
     def _why(self, key: tuple[str, str]) -> str:
+        if key in self.session.left_out:
+            return self.session.left_out[key]
         only = self.session.options.only
         if only is not None and not key[0].startswith(f"{only}."):
             return f"outside the scope --only {only}"
@@ -295,8 +320,7 @@ class Suite:
         name = f"{key[0]} [{key[1]}]" if key else nodeid
         width = self.config.get_terminal_writer().fullwidth
         text = f"[{self.started}/{len(self.selected)}] {name}"[: width - 1]
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
+        whisper(f"\r\x1b[K{text}")
 
     def _live(self) -> bool:
         return (
@@ -307,8 +331,7 @@ class Suite:
 
     def say(self, text: str) -> None:
         """Say something while the run goes on."""
-        sys.stderr.write(f"preflight: {text}\n")
-        sys.stderr.flush()
+        whisper(f"preflight: {text}\n")
 
     # the end
 
@@ -322,7 +345,7 @@ class Suite:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the ledger and set the exit code."""
         if self._live():
-            sys.stderr.write("\r\x1b[K")
+            whisper("\r\x1b[K")
         if self.session.journal is None:
             return
         if self.failure:
@@ -376,9 +399,19 @@ class Suite:
             text = usage(error)
         terminalreporter.ensure_newline()
         terminalreporter.write(text)
+        terminalreporter.write_sep = _no_bangs(terminalreporter.write_sep)
 
     def pytest_unconfigure(self) -> None:
-        """Give signals back."""
+        """Let nobody's closed pipe change the exit code, and give signals back."""
+        if self.output is not None:
+            self.output.flush()
+            if self.output.error is not None:
+                capture = self.config.pluginmanager.getplugin("capturemanager")
+                if capture is not None:
+                    capture.stop_global_capturing()  # gives standard output back
+                self.output.give_up()
+                if not isinstance(self.output.error, BrokenPipeError):
+                    self.say(f"the report could not be written ({self.output.error.strerror})")
         for number, handler in self.handlers.items():
             signal.signal(number, handler)
 

@@ -24,6 +24,8 @@ from checks.core.facts import Blind, Facts, Unseen
 from checks.core.signals import ENDING, held
 
 LARGEST_ANSWER_BYTES = 16_000_000
+MOST_AT_ONCE = 64
+"""More children side by side would starve each other, and run out of descriptors."""
 GRACE_S = 0.2
 """How long a killed child may take to be reaped before it is left behind (state D)."""
 _PR_SET_PDEATHSIG = 1
@@ -52,16 +54,23 @@ def call_all(
 ) -> Iterator[tuple[str, Answer]]:
     """Run functions side by side, each in a child of its own with a deadline in seconds.
 
+    The deadline counts from the start of its child: of many, some wait for their turn.
     Each function gives facts or a reason (`Unseen`), handed on as soon as it is there. A child
     that dies, hangs or answers nonsense gives a reason too; nothing is raised and nothing is waited
     for beyond its deadline.
     """
     children: dict[str, _Child] = {}
     try:
-        for name, (function, deadline_s) in work.items():
-            children[name] = _start(function, deadline_s)
-        while children:
-            for name in _wait(children):
+        waiting = list(work)[::-1]
+        while waiting or children:
+            while waiting and len(children) < MOST_AT_ONCE:
+                name = waiting.pop()
+                try:
+                    children[name] = _start(*work[name])
+                except OSError as error:  # no descriptor, process or memory left
+                    why = Unseen(Blind.LOST, f"no process could be started: {error.strerror}")
+                    yield name, Answer(data=why, elapsed_s=0.0)
+            for name in _wait(children) if children else ():
                 yield name, _finish(children.pop(name))
     finally:
         # also on SIGINT and SIGTERM: no child outlives the run
@@ -75,7 +84,12 @@ def _start(function: Callable[[], object], deadline_s: float) -> _Child:
     # The answer of a signal that arrives between fork and the child's own handlers must not be
     # the parent's (it would write a second ledger): hold signals back until they are reset.
     with held():
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(read_end)
+            os.close(write_end)
+            raise
         if pid == 0:
             os.close(read_end)
             _be_child(function, write_end, parent)

@@ -39,6 +39,7 @@ _SECRET_NAME = re.compile(
     r"secret|passw|passphrase|credential|authorization|cookie|sshpass"
     r"|(?:api|access|account|private|signing|encryption)_?keys?$"
     r"|(?:api|access|auth|hub|hf)_?tokens$"
+    r"|(?:token|key|secret)_(?:\d+|prod|dev|test|staging|live|old|new|backup)$"
     r"|token$"
     r"|^hft$"  # llama.cpp's short form of --hf-token
     r"|(?:^|_)(?:key|auth|jwt|pwd|sig|signature)$"
@@ -83,6 +84,21 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # up to the last @ in front of the path; a second way for a password with a slash in it
     (re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/\"'<>]*@"), rf"\1{HIDDEN}@"),
     (re.compile(r"(://)[^\s/@:\"'<>]{1,200}:(?!\d{1,5}/)[^\s@\"'<>]{1,200}@"), rf"\1{HIDDEN}@"),
+    # a chat's hook: who knows the address may write
+    (
+        re.compile(
+            r"(?i)(https?://(?:hooks\.slack\.com/(?:services|workflows)|[a-z.]{0,40}discord(?:app)?\.com/api/webhooks)/)"
+            r"[^\s\"'<>]+"
+        ),
+        rf"\1{HIDDEN}",
+    ),
+    # curl -u name:password; not docker -u 1000:1000
+    (
+        re.compile(
+            r"(?<![^\s\"'])(-u|--user|--proxy-user|-U)([ =][\"']?)(?!\d+:\d+\b)([^\s:\"']{1,200}):[^\s\"']+"
+        ),
+        rf"\1\2\3:{HIDDEN}",
+    ),
     (re.compile(r"(?i)\b(bearer)\s+[a-z0-9._~+/=-]{8,}"), rf"\1 {HIDDEN}"),
     (re.compile(r"\b([Bb]asic)\s+(?=[a-z]{0,60}[A-Z0-9=])[A-Za-z0-9+/=]{8,}"), rf"\1 {HIDDEN}"),
     (
@@ -203,15 +219,24 @@ def _redact_list(value: list[Json], secrets: tuple[str, ...], name: str) -> list
     """Redact a list; in a command line, the word behind `--api-key` is a secret."""
     result: list[Json] = []
     awaited = False
+    before: Json = None
     for item in value:
         if awaited and isinstance(item, str) and not _OPTION_AGAIN.match(item):
             result.append(HIDDEN if item else item)
         else:
             result.append(redact(item, secrets, name))
+            if before in _LOGIN_OPTIONS and isinstance(item, str) and not _USER_IDS.fullmatch(item):
+                user, colon, password = item.partition(":")
+                if colon and password:
+                    result[-1] = f"{redact_text(user, secrets)}:{HIDDEN}"
+        before = item
         awaited = isinstance(item, str) and _awaits_secret(item)
     return result
 
 
+_LOGIN_OPTIONS = ("-u", "-U", "--user", "--proxy-user")
+_USER_IDS = re.compile(r"\d+:\d+")
+"""docker -u 1000:1000"""
 _AWAITING = re.compile(
     r"(?i)--?(?P<option>[a-z][a-z0-9_.-]*)|(?P<name>[a-z0-9_.-]+)\s*[=:]|bearer|basic"
 )

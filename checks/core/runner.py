@@ -7,9 +7,10 @@ each finding to the recorder.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -26,6 +27,11 @@ from checks.core.verdict import Reason, Verdict
 from checks.core.world import World
 
 Key = tuple[str, str]
+
+LARGEST_OBSERVATION_BYTES = 64_000
+"""As JSON. A ledger is attached to tickets and stays under 1 MB."""
+LARGEST_RUN_BYTES = 500_000
+"""All observations of a run together; findings repeat some of them."""
 
 
 class Recorder(Protocol):
@@ -73,6 +79,7 @@ class Runner:
     observations: dict[Key, Observation] = field(default_factory=dict)
     findings: dict[Key, Finding] = field(default_factory=dict)
     controls: dict[str, ControlOutcome] = field(default_factory=dict)
+    _bytes: int = 0
     _cases: dict[str, tuple[Case[object], ...]] = field(default_factory=dict)
     _found_targets: dict[str, Mapping[str, object]] = field(default_factory=dict)
 
@@ -166,10 +173,24 @@ class Runner:
         wanted = subject if subject in targets else BOX
         if (probe.name, wanted) not in self.observations:
             self.recorder.opened(probe.name, [*targets] if wanted in targets else [wanted])
-            for observation in self._look(probe, targets, wanted):
+            for observation in map(self._within_budget, self._look(probe, targets, wanted)):
                 self.observations[observation.probe, observation.subject] = observation
                 self.recorder.seen(observation)
         return self.observations[probe.name, wanted]
+
+    def _within_budget(self, observation: Observation) -> Observation:
+        """Keep the ledger small: what does not fit is not seen, and so never a pass."""
+        if self.recorded is not None or isinstance(observation.seen, Unseen):
+            return observation
+        size = len(json.dumps(encode(observation.seen), ensure_ascii=False).encode())
+        if size > LARGEST_OBSERVATION_BYTES:
+            why = f"{size} bytes, more than a ledger keeps of one observation"
+        elif self._bytes + size > LARGEST_RUN_BYTES:
+            why = "a ledger keeps no more observations than this run has made already"
+        else:
+            self._bytes += size
+            return observation
+        return replace(observation, seen=Unseen(Blind.MALFORMED, f"{observation.probe}: {why}"))
 
     def _targets(self, probe: Probe) -> Mapping[str, object]:
         if probe.name not in self._found_targets:

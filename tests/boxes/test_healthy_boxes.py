@@ -112,7 +112,10 @@ def test_the_same_box_under_a_profile_of_another_fails(suite, tmp_path, name):
     assert product["verdict"] == ("unknown" if name == "WSL" else "fail")
     assert run.finding("machine.memory.total")["cause"] == "less-memory-than-declared"
     available = run.finding("machine.memory.available")
-    assert (available["reason"], available["blocked_by"]) == ("blocked-by", "machine.memory.total [box]")
+    assert (available["reason"], available["blocked_by"]) == (
+        "blocked-by",
+        "machine.memory.total [box]",
+    )
     assert run.code == 1
     # a box of the right size, on which something holds the memory
     profile = f"[hardware]\nmemory_available_min_bytes = {600 * GIB}\n"

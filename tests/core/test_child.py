@@ -1,5 +1,6 @@
 """Children with a deadline: whatever a probe does, the run goes on and nothing is left behind."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from checks.core import child
 from checks.core.child import LARGEST_ANSWER_BYTES, call_all
 from checks.core.facts import Blind, Unseen
 from tests.support.runs import HERE, clean_environment
@@ -190,6 +192,31 @@ def test_what_a_probe_prints_or_changes_stays_with_it(capfd, tmp_path):
     assert "PLANTED" not in os.environ
 
 
+def test_without_a_descriptor_left_there_is_a_reason_and_no_exception(monkeypatch):
+    def none_left():
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "pipe", none_left)
+    answers = dict(call_all({"a": (lambda: SEEN, 5.0), "b": (lambda: SEEN, 5.0)}))
+    details = {answer.data.detail for answer in answers.values()}
+    assert (len(answers), details) == (2, {"no process could be started: Too many open files"})
+
+
+def test_of_very_many_some_wait_for_their_turn(monkeypatch):
+    monkeypatch.setattr(child, "MOST_AT_ONCE", 3)
+    starts, most = child._start, []
+
+    def start(*words):
+        most.append(len(list(Path("/proc/self/fd").iterdir())))
+        return starts(*words)
+
+    monkeypatch.setattr(child, "_start", start)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    answers = dict(call_all({str(n): (lambda: SEEN, 5.0) for n in range(20)}))
+    assert {answer.data["detail"] for answer in answers.values()} == {"seen"}
+    assert (len(answers), max(most) - before) == (20, 2)
+
+
 def test_no_descriptor_is_left_open():
     def count():
         return len(list(Path("/proc/self/fd").iterdir()))
@@ -221,6 +248,7 @@ from checks.core.child import call_all
 def sleeper():
     os.write(1, b"%d\\n" % os.getpid())
     time.sleep(60)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 if "{handler}" == "python":
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 try:

@@ -58,6 +58,11 @@ HIDES = [
     # options
     f"llama-server --api-key {MARK} -t 4",
     f"llama-server --api-key={MARK}",
+    f"curl -u name:{MARK} https://example.invalid/",
+    f"curl --user=name:{MARK} https://example.invalid/",
+    f"https://hooks.slack.com/services/T0/B0/{MARK}",
+    f"HF_TOKEN_2={MARK}",
+    f"API_KEY_PROD={MARK}",
     f"llama-server -hft {MARK} -hf owner/model",
     f"llama-server --api-key '{MARK}' -t 4",
     f"vllm serve m --hf-token {MARK}",
@@ -171,6 +176,7 @@ def test_what_stands_beside_a_secret_stays():
     "words",
     [
         ["server", "--api-key", MARK],
+        ["curl", "-u", f"name:{MARK}"],
         ["server", "--api-key", f"-{MARK}"],
         ["server", f"--api-key={MARK}"],
         ["server", "-e", f"HF_TOKEN={MARK}"],

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import checks.core.runner as module
 from checks.core.errors import UsageError
 from checks.core.expectation import Basis, Case, Expected, Missing, NotDeclared, Wanted
 from checks.core.facts import BOX, Blind, Facts, Observation, Unseen
@@ -247,6 +248,22 @@ def test_facts_that_the_run_hands_over_pass_the_same_door():
     assert judged(supplied, check()).reason is Reason.NOT_OBSERVABLE
 
 
+def test_what_a_ledger_has_no_room_for_is_not_seen_and_never_passes(monkeypatch):
+    much = Size(size_bytes=5, text=" ".join(["word"] * 400))
+    monkeypatch.setattr(module, "LARGEST_OBSERVATION_BYTES", 1_000)
+    finding = judged(probe(read=lambda _w, _t: much), check())
+    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
+    assert "more than a ledger keeps of one observation" in finding.says
+
+    monkeypatch.setattr(module, "LARGEST_OBSERVATION_BYTES", 64_000)
+    monkeypatch.setattr(module, "LARGEST_RUN_BYTES", 3_000)
+    subjects = ("a", "b")
+    cases = [wanted(5, subject=name) for name in subjects]
+    run = runner(probe(read=lambda _w, _t: much, targets=subjects), check(cases=cases))
+    found = [run.judge("t.size.enough", name).verdict for name in subjects]
+    assert sorted(verdict.value for verdict in found) == ["pass", "unknown"]
+
+
 def test_in_the_end_every_component_is_looked_at_and_nothing_else():
     run = runner(probe(), probe("t.card", Card, lambda _w, _t: Card(model="m")), check())
     run.look_at_components()
@@ -327,7 +344,7 @@ def test_a_cause_that_passes_or_could_not_be_told_blocks_nothing():
 def test_the_fault_of_one_subject_explains_nothing_of_another():
     def judge(subject):
         cases = [wanted(6, subject="bad"), wanted(5, subject="good")]
-        work = probe(targets=lambda _: {"bad": None, "good": None})
+        work = probe(targets=("bad", "good"))
         cause = check("t.cause.x", cases=cases)
         checked = check(cases=[wanted(5, subject=subject)], blocked_by=("t.cause.x",))
         return runner(work, cause, checked).judge("t.size.enough", subject)

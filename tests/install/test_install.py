@@ -104,6 +104,7 @@ def test_the_command_of_a_wheel_runs_the_suite_from_any_folder(installed, tmp_pa
     words = ("--host", "local", "--ledger-dir", ledgers)
     done = command(installed / "preflight", "run", *words, cwd=tmp_path)
     assert done.returncode in OK, done.stdout + done.stderr
+    assert done.stdout.splitlines()[1].split()[:2] in (["PASS", "local"], ["INCOMPLETE", "local"])
     path = ledger_of(ledgers)
     assert verify_file(path).wrong == []
     shown = command(installed / "preflight", "show", "local", "--ledger-dir", ledgers, cwd="/")
@@ -117,10 +118,12 @@ def test_the_command_of_a_wheel_runs_the_suite_from_any_folder(installed, tmp_pa
     assert "What to do:" in known.stdout
 
 
-def test_the_bare_form_of_a_wheel_is_refused_with_the_line_that_helps(installed, tmp_path):
-    words = ("-m", "pytest", "--pyargs", "preflight", "--host", "local")
-    done = command(installed / "python", *words, cwd=tmp_path)
+@pytest.mark.parametrize("words", [[], ["--host", "local"]], ids=["without a host", "with one"])
+def test_the_bare_form_of_a_wheel_is_refused_with_the_line_that_helps(words, installed, tmp_path):
+    begin = ("-m", "pytest", "--pyargs", "preflight")
+    done = command(installed / "python", *begin, *words, cwd=tmp_path)
     assert done.returncode == 4
+    assert "warning" not in done.stdout + done.stderr
     assert "preflight run --host NAME" in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 

@@ -80,6 +80,25 @@ def test_a_run_of_this_machine_replays_the_same(tmp_path):
     assert canonical(replayed.ledger) == canonical(first.row)
 
 
+@pytest.mark.parametrize(
+    "words", [["-x"], ["-k", "clock"], ["--only", "machine"]], ids=["stopped", "selected", "area"]
+)
+def test_a_replay_leaves_out_what_the_run_left_out(words, tmp_path):
+    write_profile(tmp_path / "e", "part", "[hardware]\nmemory_total_bytes = 1\n")
+    run = pytest_run(
+        "--host", "part", "--expected", tmp_path / "e", "--ledger-dir", tmp_path, *words
+    )
+    (path,) = (tmp_path / "part").glob("*Z-*.json")
+    first = read_ledger(path)
+    replayed = pytest_run("--replay", path, "--ledger-dir", tmp_path)
+    (path,) = (tmp_path / "part" / "replays").glob("*Z-*.json")
+    second = read_ledger(path)
+    assert canonical(second.row) == canonical(first.row)
+    assert second.run["scope"] == first.run["scope"]
+    # pytest's own code comes first where it stopped early
+    assert replayed.code == run.code
+
+
 def test_a_replay_touches_nothing_of_the_machine_that_it_runs_on(made, tmp_path, monkeypatch):
     def touched(*words, **_):
         raise AssertionError(f"the machine was touched: {words}")
