@@ -6,14 +6,14 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from checks.core import about
 from checks.core.codec import CodecError, Json, decode, encode
-from checks.core.errors import LedgerError, StoreError, UsageError
+from checks.core.errors import LedgerError, UsageError
 from checks.core.expectation import Expectation, Expected
 from checks.core.facts import Blind, Facts, NotRecordedError, Unseen
 from checks.core.finding import Finding
@@ -132,6 +132,9 @@ class Session:
             self.notices.append(f"an earlier run was interrupted: {path.name} {what}")
         if self.kind == "run":
             self._find_previous()
+        other = "" if self.baseline is None else str(self.baseline.row["host"])
+        if other and other != self.options.host:
+            self.notices.append(f"the baseline is of another host: {other}")
         started_s = time.time()
         run_id = secrets.token_hex(8)
         begin = self._begin_row(run_id, started_s)
@@ -390,6 +393,3 @@ def _recorded_expectations(ledger: Ledger) -> Loaded:
         profile=Source(**profile),
         numbers=tuple(sources),
     )
-
-
-__all__: Sequence[str] = ("Options", "Session", "StoreError", "open_session")

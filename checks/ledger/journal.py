@@ -23,7 +23,7 @@ from checks.ledger.document import Row, write_observation
 
 PREFIX = "journal-"
 SUFFIX = ".jsonl"
-EVENTS = ("begin", "open", "seen", "control", "found", "not-run", "notice")
+EVENTS = ("begin", "open", "seen", "control", "found", "not-run")
 
 
 def _line(row: Row) -> bytes:

@@ -249,6 +249,12 @@ def test_baseline_is_what_a_run_is_compared_with(tmp_path):
     assert "absent.json: is not there" in done.err.replace("\n", " ")
 
 
+def test_a_baseline_of_another_host_is_named(tmp_path):
+    other = ledger_here(tmp_path / "old")
+    done = failing(tmp_path, "--baseline", other.file)
+    assert "the baseline is of another host: local" in " ".join(done.out.split())
+
+
 def test_a_second_run_says_what_changed_since_the_first(tmp_path):
     write_profile(tmp_path / "expected", "box", "")
     words = ("--host", "box", "--expected", tmp_path / "expected", "--ledger-dir", tmp_path / "l")
