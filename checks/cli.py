@@ -64,7 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except OSError as error:
-        _complain(f"{error.filename}: {error.strerror or error}")
+        where = "" if error.filename is None else f"{error.filename}: "
+        _complain(f"{where}{error.strerror or error}")
         return USAGE
     return code
 
@@ -405,11 +406,7 @@ def _prune(given: argparse.Namespace) -> int:
     folder = _host_folder(given, given.host)
     if not folder.path.is_dir():
         raise UsageError(f"{folder.path}: there is no such folder of ledgers")
-    folder.lock()
-    try:
-        removed = prune(folder, given.keep)
-    finally:
-        folder.unlock()
+    removed = prune(folder, given.keep)
     for name in removed:
         _say(f"removed {name}")
     _say(f"{len(removed)} removed; verify accepts that")

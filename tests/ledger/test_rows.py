@@ -1,5 +1,6 @@
 """A host's row of ledgers: heads, names, what verify sees, and what prune leaves behind."""
 
+import errno
 import json
 import os
 import shutil
@@ -233,6 +234,68 @@ def test_a_damaged_row_is_not_pruned(row):
         prune(folder, 1)
     assert len(folder.ledgers()) == 4
     assert not (folder.path / PRUNED).exists()
+
+
+def test_after_pruning_a_run_is_compared_with_no_ledger_that_is_gone(row, tmp_path):
+    folder, _files = row
+    area = ledger_here(tmp_path, only="machine")
+    whole = ledger_here(tmp_path)
+    prune(folder, 1)
+    assert not Path(area.file).exists()
+    assert wrong(folder) == []
+    assert set(folder.head().scopes) == {"all"}
+    later = run_here(tmp_path, only="machine")
+    assert later.ledger["notices"] == []
+    assert later.earlier.file == whole.file
+
+
+def test_a_prune_that_removes_nothing_lets_the_head_be(row):
+    folder, files = row
+    before = (folder.path / HEAD).read_bytes()
+    assert prune(folder, len(files)) == []
+    assert (folder.path / HEAD).read_bytes() == before
+    assert not (folder.path / PRUNED).exists()
+
+
+def no_room(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_on_a_full_disk_prune_says_that_it_needs_a_little_room_itself(
+    row, capsys, monkeypatch, earlier
+):
+    folder, files = row
+    if earlier:
+        prune(folder, 4)
+    before = {
+        path.name: path.read_bytes() for path in folder.path.iterdir() if path.name != ".lock"
+    }
+    for name in ("write", "pwrite"):
+        monkeypatch.setattr(os, name, no_room)
+    assert main(["prune", "local", "--keep", "1", "--ledger-dir", str(folder.path.parent)]) == 2
+    error = capsys.readouterr().err
+    assert f"preflight: {folder.path}: cannot be pruned (No space left on device)" in error
+    assert "remove something else on this file system" in error
+    monkeypatch.undo()
+    after = {path.name: path.read_bytes() for path in folder.path.iterdir() if path.name != ".lock"}
+    assert after == before
+    assert wrong(folder) == []
+    assert prune(folder, 1) == [path.name for path in files[1 if earlier else 0 : 4]]
+
+
+def test_a_prune_that_was_cut_off_after_its_trace_goes_on(row, monkeypatch):
+    folder, files = row
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", no_room)
+        with pytest.raises(StoreError):
+            prune(folder, 2)
+    assert wrong(folder) == []
+    assert len(folder.ledgers()) == 5
+    prune(folder, 2)
+    assert wrong(folder) == []
+    assert len((folder.path / PRUNED).read_text().splitlines()) == 3
+    assert folder.ledgers() == sorted(files[3:])
 
 
 def test_a_trace_that_was_damaged_is_named(row):
