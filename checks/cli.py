@@ -6,38 +6,48 @@ Exit codes of every verb but `run`: 0 yes or done, 1 the answer is no, 2 usage o
 
 from __future__ import annotations
 
-import argparse
-import getpass
-import os
-import shlex
-import shutil
-import socket
 import sys
-import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from pathlib import Path
 
-from checks import __version__
-from checks.core.errors import BusyError, LedgerError, PreflightError, StoreError, UsageError
-from checks.core.expectation import Expected, NotDeclared, Wanted
-from checks.core.load import HOST_NAME, LOCAL_HOST, load_host
-from checks.core.outcome import WAIVER_CAUSES, WAIVER_CHECK, waiver_findings
-from checks.core.paths import expected_folders, ledger_folder, suite_config
-from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
-from checks.core.registry import Check, cases_of, load_areas
-from checks.core.units import bytes_text
-from checks.core.verdict import RunVerdict
-from checks.ledger.anonymous import anonymous
-from checks.ledger.canonical import pretty, readable
-from checks.ledger.diff import Move, difference
-from checks.ledger.document import Ledger
-from checks.ledger.prune import prune
-from checks.ledger.schema import problems, read_ledger, whole
-from checks.ledger.store import HostFolder, write_whole
-from checks.ledger.verify import Report, verify_file, verify_row
-from checks.report.terminal import Style, render
-from checks.report.text import ascii_only, visible
+try:
+    # loading takes a moment, and Ctrl-C in it is no fault of ours that wants a traceback
+    import argparse
+    import getpass
+    import os
+    import shlex
+    import shutil
+    import signal
+    import socket
+    import textwrap
+    from collections.abc import Mapping, Sequence
+    from contextlib import suppress
+    from dataclasses import fields, is_dataclass
+    from pathlib import Path
+    from types import FrameType
+
+    from checks import __version__
+    from checks.core.errors import BusyError, LedgerError, PreflightError, StoreError, UsageError
+    from checks.core.expectation import Expected, NotDeclared, Wanted
+    from checks.core.load import HOST_NAME, LOCAL_HOST, load_host
+    from checks.core.outcome import WAIVER_CAUSES, WAIVER_CHECK, waiver_findings
+    from checks.core.paths import expected_folders, ledger_folder, suite_config
+    from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
+    from checks.core.registry import Check, cases_of, load_areas
+    from checks.core.units import bytes_text
+    from checks.core.verdict import RunVerdict
+    from checks.ledger.anonymous import anonymous
+    from checks.ledger.canonical import pretty, readable
+    from checks.ledger.diff import Move, difference
+    from checks.ledger.document import Ledger
+    from checks.ledger.prune import prune
+    from checks.ledger.schema import problems, read_ledger, whole
+    from checks.ledger.store import HostFolder, write_whole
+    from checks.ledger.verify import Report, verify_file, verify_row
+    from checks.report.terminal import Style, render
+    from checks.report.text import ascii_only, visible
+except KeyboardInterrupt:
+    unseen = " before anything was looked at; no ledger was written"
+    sys.stderr.write(f"preflight: interrupted{unseen if sys.argv[1:2] == ['run'] else ''}\n")
+    sys.exit(2)
 
 YES, NO, USAGE, COULD_NOT_TELL = 0, 1, 2, 10
 MOST_LEDGERS = 1_000_000
@@ -47,12 +57,13 @@ BYTES = "By"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Every expected error is one text on standard error."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["run"]:
-        return _run(words[1:])
-    parser = _parser()
-    given = parser.parse_args(words)
     try:
-        code: int = given.verb(given)
+        Path.cwd()
+    except OSError as error:
+        _complain(f"the current folder cannot be used ({error.strerror}): cd to another one")
+        return USAGE
+    try:
+        code = _verb_of(words)
         sys.stdout.flush()
     except PreflightError as error:
         _complain(str(error))
@@ -62,11 +73,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return YES
     except KeyboardInterrupt:
-        return 130
+        _complain("interrupted")
+        return USAGE
     except OSError as error:
         where = "" if error.filename is None else f"{error.filename}: "
         _complain(f"{where}{error.strerror or error}")
         return USAGE
+    return code
+
+
+def _verb_of(words: list[str]) -> int:
+    if words[:1] == ["run"]:
+        return _run(words[1:])
+    given = _parser().parse_args(words)
+    code: int = given.verb(given)
     return code
 
 
@@ -154,18 +174,57 @@ def _verb(
 # run
 
 
+class _Start:
+    """Ends a run at Ctrl-C as long as nothing was looked at; from then on the suite sees to it.
+
+    It ends at once. An exception would come out of whatever is being loaded as a traceback, or
+    as another error that it was wrapped in.
+    """
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.before = signal.getsignal(signal.SIGINT)
+        self.stderr = os.dup(2)
+        """Of our own: pytest takes the usual one while it loads."""
+        if self.before is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self.on_signal)
+
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
+        """End, or let the run be interrupted as any other program."""
+        if self.begun:
+            signal.default_int_handler(number, frame)
+        unseen = b"preflight: interrupted before anything was looked at; no ledger was written\n"
+        with suppress(OSError):
+            os.write(self.stderr, unseen)
+        os._exit(USAGE)
+
+    def pytest_preflight_begun(self) -> None:
+        """Note, as a plugin of pytest, that the journal's first line is on disk."""
+        self.begun = True
+
+    def over(self) -> None:
+        """Leave the signal as it was found."""
+        os.close(self.stderr)
+        signal.signal(signal.SIGINT, self.before)
+
+
 def _run(words: list[str]) -> int:
     """Run the suite through pytest, with the suite's own settings."""
-    import pytest  # here: no other verb needs it, and it takes its time
+    start = _Start()
+    try:
+        import pytest  # here: no other verb needs it, and it takes its time
 
-    config = suite_config()
-    named = (
-        []
-        if any("::" in word or word.endswith(".py") for word in words)
-        # by its path: for `--pyargs preflight`, pytest would load a conftest.py of the current folder
-        else [str(config.parent)]
-    )
-    return int(pytest.main(["-c", str(config), f"--rootdir={config.parent}", *named, *words]))
+        config = suite_config()
+        named = (
+            []
+            if any("::" in word or word.endswith(".py") for word in words)
+            # by its path: for `--pyargs preflight`, pytest would load a conftest.py of the current folder
+            else [str(config.parent)]
+        )
+        settings = ["-c", str(config), f"--rootdir={config.parent}"]
+        return int(pytest.main([*settings, *named, *words], plugins=[start]))
+    finally:
+        start.over()
 
 
 # reading

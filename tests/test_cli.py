@@ -1,6 +1,7 @@
 """The command `preflight`: what each verb prints, and its exit code. 0 yes, 1 no, 2 usage, 10 could not tell."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from checks.core.registry import load_areas
 from checks.ledger.canonical import ledger_digest, pretty
 from checks.ledger.schema import read_ledger
 from tests.support.runs import HERE, clean_environment, ledger_here, run_here, write_profile
+from tests.support.runs import command as python
 
 VERBS = ("run", "show", "verify", "replay", "diff", "explain", "export", "prune")
 SERVES = """
@@ -52,6 +54,10 @@ def command(*words, **settings):
     )
 
 
+def python_here(*words, cwd=HERE):
+    return python(*words, cwd=cwd, env=clean_environment(PYTHONPATH=str(HERE)))
+
+
 def test_help_names_every_verb_and_the_version_is_told():
     done = command("--help")
     assert done.returncode == 0
@@ -60,6 +66,77 @@ def test_help_names_every_verb_and_the_version_is_told():
     assert command("--version").returncode == 0
     assert command().returncode == 2
     assert command("no-such-verb").returncode == 2
+
+
+# at the door
+
+CTRL_C = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+sys.argv = ["preflight", *{words!r}]
+from checks.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("while_loading", ["argparse", "jsonschema", "pytest", "preflight.suite"])
+def test_ctrl_c_before_a_run_has_begun_is_one_line(tmp_path, while_loading):
+    words = ["run", "--host", "local", "--ledger-dir", str(tmp_path)]
+    script = CTRL_C.format(name=while_loading, words=words)
+    done = python_here("-c", script)
+    line = "preflight: interrupted before anything was looked at; no ledger was written\n"
+    assert (done.code, done.both) == (2, line)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("while_loading", ["jsonschema", "checks.machine.probe"])
+def test_ctrl_c_while_another_verb_loads_is_one_line(while_loading):
+    done = python_here("-c", CTRL_C.format(name=while_loading, words=["explain"]))
+    assert (done.code, done.both) == (2, "preflight: interrupted\n")
+
+
+def test_ctrl_c_in_a_verb_is_one_line(monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("checks.cli.load_areas", interrupted)
+    assert main(["explain"]) == 2
+    assert capsys.readouterr().err == "preflight: interrupted\n"
+
+
+def test_a_run_leaves_the_signal_as_it_was(tmp_path):
+    before = signal.getsignal(signal.SIGINT)
+    script = (
+        "import signal\n"
+        "from checks.cli import main\n"
+        f"main(['run', '--host', 'local', '--ledger-dir', {str(tmp_path)!r}])\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    )
+    assert before is signal.default_int_handler
+    done = python_here("-c", script)
+    assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("words", [["run", "--host", "local"], ["explain"], ["show", "local"]])
+def test_a_current_folder_that_was_deleted_is_one_line(tmp_path, words):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = (
+        "import os, sys\n"
+        "from checks.cli import main\n"
+        f"os.rmdir({str(gone)!r})\n"
+        f"sys.exit(main({words!r}))\n"
+    )
+    done = python_here("-c", script, cwd=gone)
+    assert done.code == 2
+    assert done.both.startswith("preflight: the current folder cannot be used (")
+    assert done.both.count("\n") == 1
 
 
 # explain
