@@ -6,7 +6,7 @@ import errno
 import json
 from pathlib import Path
 
-from checks.core.errors import LedgerError, Problem, StoreError
+from checks.core.errors import PreflightError, StoreError
 from checks.ledger.document import Ledger
 from checks.ledger.journal import fsync_folder, store_error
 from checks.ledger.schema import read_ledger
@@ -24,7 +24,7 @@ def prune(folder: HostFolder, keep: int) -> list[str]:
 
     Raises:
         BusyError: a run holds the folder.
-        LedgerError: the row does not verify: nothing is removed then.
+        PreflightError: the row does not verify: nothing is removed then.
         StoreError: the folder cannot be written.
 
     """
@@ -55,12 +55,8 @@ def _store_error(folder: HostFolder, error: OSError) -> StoreError:
 def _prune(folder: HostFolder, keep: int) -> list[str]:
     report = verify_row(folder)
     if report.wrong:
-        raise LedgerError(
-            *(
-                Problem(file=str(folder.path), found=wrong, wanted="mend that before pruning")
-                for wrong in report.wrong
-            )
-        )
+        first = f"{folder.path}: this row is damaged; mend that before pruning:"
+        raise PreflightError("\n".join([first, *report.wrong, report.notes[-1]]))
     row = _row(folder)
     old = row[keep:]
     if old:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -86,10 +88,34 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
         seen = _walk(report, tip, by_digest, pruned, altered)
         _loose(report, by_digest, seen, torn=len(report.wrong) > before)
         report.good.append(f"{len(seen)} ledgers in a row, newest {Path(tip.file).name}")
+    damaged = list(report.wrong)
     _compare_expected(report, expect, set(by_digest), str(folder.path))
     if not expect:
         report.notes.append(CANNOT_SEE)
+    if damaged:
+        report.notes.append(_what_to_do(folder, damaged))
     return report
+
+
+def _what_to_do(folder: HostFolder, damaged: list[str]) -> str:
+    """Say how a row that is damaged comes to be whole again."""
+    if all(line.startswith(str(folder.path / HEAD)) for line in damaged):
+        newest = folder.tip()
+        if newest is not None:
+            name = Path(newest.file).name
+            return f"to mend it, run preflight: a run writes {HEAD} anew and follows {name}"
+    date = time.strftime("%Y%m%d", time.gmtime())
+    aside = first = folder.path.with_name(f"{folder.host}.damaged-{date}")
+    number = 1
+    while aside.exists():  # mv would put the folder into that one
+        number += 1
+        aside = first.with_name(f"{first.name}-{number}")
+    here, there = shlex.quote(str(folder.path)), shlex.quote(str(aside))
+    return (
+        f"to mend it, put the files back as they were; or, to begin a new row: mv {here} {there}; "
+        "the next run starts afresh, and what was set aside stays readable by its path: "
+        f"preflight show {there}/LEDGER.json"
+    )
 
 
 def _tip(

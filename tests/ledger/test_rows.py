@@ -3,13 +3,15 @@
 import errno
 import json
 import os
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from checks.cli import main
-from checks.core.errors import LedgerError, StoreError
+from checks.core.errors import PreflightError, StoreError
 from checks.core.registry import load_areas
 from checks.ledger.canonical import ledger_digest, pretty
 from checks.ledger.prune import prune
@@ -196,6 +198,62 @@ def test_the_exit_code_of_verify_is_the_answer(row, capsys):
     assert main(["verify", "no-such-host", "--ledger-dir", ledgers]) == 2
 
 
+# mending
+
+
+def test_a_damaged_row_is_told_how_to_begin_anew_and_doing_that_mends_it(row, tmp_path, capsys):
+    folder, files = row
+    files[2].unlink()
+    ledgers = str(tmp_path)
+    assert main(["verify", "local", "--ledger-dir", ledgers]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "to begin a new row: " in last
+    words = shlex.split(last.partition("to begin a new row: ")[2].partition(";")[0])
+    assert words[:2] == ["mv", str(folder.path)]
+    subprocess.run(words, check=True)
+    later = run_here(tmp_path)
+    assert later.ledger["notices"] == []
+    assert main(["verify", "local", "--ledger-dir", ledgers]) == 0
+    for path in files[:2] + files[3:]:
+        assert (
+            main(["show", str(Path(words[2]) / path.name)])
+            == read_ledger(Path(words[2]) / path.name).run["exit_code"]
+        )
+
+
+def test_a_second_damaged_row_of_a_day_is_not_moved_into_the_first(row, tmp_path):
+    folder, files = row
+    files[2].unlink()
+    (note,) = [text for text in verify_row(folder).notes if " mv " in text]
+    (aside,) = [word for word in note.split() if ".damaged-" in word and word.endswith(";")]
+    Path(aside.rstrip(";")).mkdir()
+    (note,) = [text for text in verify_row(folder).notes if " mv " in text]
+    assert f"{aside.rstrip(';')}-2;" in note.split()
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"schema": "preflight-head/1"}'])
+def test_a_head_alone_is_mended_by_the_next_run_and_verify_says_so(row, tmp_path, content):
+    folder, files = row
+    if content is None:
+        (folder.path / HEAD).unlink()
+    else:
+        (folder.path / HEAD).write_text(content)
+    report = verify_row(folder)
+    assert report.wrong
+    assert report.notes[-1] == (
+        f"to mend it, run preflight: a run writes head.json anew and follows {files[-1].name}"
+    )
+    run_here(tmp_path)
+    assert wrong(folder) == []
+
+
+def test_a_digest_that_is_not_in_the_row_is_no_damage_to_mend(row):
+    folder, _files = row
+    report = verify_row(folder, "sha256:" + "0" * 64)
+    assert report.wrong
+    assert not any("mend" in text for text in report.notes)
+
+
 # prune
 
 
@@ -230,8 +288,11 @@ def test_a_row_may_be_pruned_again_and_go_on(row, tmp_path):
 def test_a_damaged_row_is_not_pruned(row):
     folder, files = row
     files[1].unlink()
-    with pytest.raises(LedgerError, match="mend that before pruning"):
+    with pytest.raises(PreflightError, match="mend that before pruning") as caught:
         prune(folder, 1)
+    lines = str(caught.value).splitlines()
+    assert lines[1:] == [*wrong(folder), verify_row(folder).notes[-1]]
+    assert all(line.count(str(files[1])) <= 1 for line in lines)
     assert len(folder.ledgers()) == 4
     assert not (folder.path / PRUNED).exists()
 
