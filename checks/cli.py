@@ -13,6 +13,7 @@ try:
     import argparse
     import getpass
     import os
+    import re
     import shlex
     import shutil
     import signal
@@ -40,7 +41,7 @@ try:
     from checks.ledger.document import Ledger
     from checks.ledger.prune import prune
     from checks.ledger.schema import problems, read_ledger, whole
-    from checks.ledger.store import HostFolder, write_whole
+    from checks.ledger.store import HEAD, HostFolder, write_whole
     from checks.ledger.verify import Report, verify_file, verify_row
     from checks.report.terminal import Style, render
     from checks.report.text import ascii_only, visible
@@ -125,7 +126,10 @@ def _parser() -> argparse.ArgumentParser:
     verify = _verb(verbs, "verify", _verify, "was a ledger, or a row of them, altered?")
     verify.add_argument("ledger", metavar="LEDGER|HOST")
     verify.add_argument(
-        "--expect", metavar="DIGEST", default="", help="a digest that was kept elsewhere"
+        "--expect",
+        metavar="DIGEST",
+        type=_digest,
+        help="a digest that was kept elsewhere: `sha256:` and 64 hex digits",
     )
 
     replay = _verb(verbs, "replay", _replay, "judge again what a ledger recorded")
@@ -156,6 +160,12 @@ def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_LEDGERS:
         raise argparse.ArgumentTypeError("wanted: a number of ledgers, 1 or more")
     return int(text)
+
+
+def _digest(text: str) -> str:
+    if not re.fullmatch(r"(sha256:)?[0-9a-f]{64}", text.lower()):
+        raise argparse.ArgumentTypeError("wanted: `sha256:` and 64 hex digits")
+    return text.lower()
 
 
 def _verb(
@@ -231,9 +241,20 @@ def _run(words: list[str]) -> int:
 
 
 def _host_folder(given: argparse.Namespace, host: str) -> HostFolder:
+    """Name the folder of a host that is given by its name, or by that very folder."""
+    if os.sep in host and Path(host).is_dir():
+        path = Path(host).resolve()
+        if not (path / HEAD).is_file():
+            raise UsageError(f"{host}: is a folder, and none with a {HEAD}; give the host's name")
+        return HostFolder(path.parent, path.name)
     if not HOST_NAME.fullmatch(host):
         raise UsageError(f"{host!r} is neither a file nor the name of a host")
     return HostFolder(ledger_folder(given.ledger_dir), host)
+
+
+def _hosts_beside(folder: HostFolder) -> str:
+    known = sorted(path.parent.name for path in folder.path.parent.glob(f"*/{HEAD}"))
+    return f"hosts there: {', '.join(known) or 'none'}"
 
 
 def _recover(folder: HostFolder) -> None:
@@ -254,7 +275,8 @@ def _recover(folder: HostFolder) -> None:
 
 def _is_path(text: str) -> bool:
     """Whether an argument is meant as a path, and not as the name of a host."""
-    return os.sep in text or text.endswith(".json") or Path(text).is_file()
+    path = Path(text)
+    return path.is_file() or (not path.is_dir() and (os.sep in text or text.endswith(".json")))
 
 
 def _find(given: argparse.Namespace, text: str, *, altered: bool = False) -> Ledger:
@@ -269,10 +291,9 @@ def _find(given: argparse.Namespace, text: str, *, altered: bool = False) -> Led
         return ledger if altered else whole(ledger)
     folder = _host_folder(given, text)
     if not folder.path.is_dir():
-        known = sorted(p.parent.name for p in folder.path.parent.glob("*/head.json"))
         raise UsageError(
             f"{text}: neither a file nor a host with ledgers in {folder.path.parent}; "
-            f"hosts there: {', '.join(known) or 'none'}"
+            f"{_hosts_beside(folder)}"
         )
     _recover(folder)
     ledger_or_none = folder.newest() if folder.head() else folder.tip()
@@ -313,17 +334,21 @@ def _answer(ledger: Ledger) -> int:
 def _verify(given: argparse.Namespace) -> int:
     if _is_path(given.ledger):
         readable(Path(given.ledger))
-        report = verify_file(Path(given.ledger), given.expect)
+        if Path(given.ledger).name == HEAD:
+            read_ledger(Path(given.ledger))  # says which ledger is meant
+        report = verify_file(Path(given.ledger), given.expect or "")
     else:
         folder = _host_folder(given, given.ledger)
+        report = verify_row(folder, given.expect or "")
         if not folder.path.is_dir():
-            raise UsageError(f"{folder.path}: there is no such folder of ledgers")
-        report = verify_row(folder, given.expect)
+            report.notes.append(_hosts_beside(folder))
         if folder.journals():
             report.notes.append(
                 "a journal is waiting: `preflight show` or the next run recovers it"
             )
     _print_report(report)
+    if not report.wrong and not report.good:
+        return COULD_NOT_TELL
     return NO if report.wrong else YES
 
 
@@ -468,6 +493,9 @@ def _prune(given: argparse.Namespace) -> int:
     removed = prune(folder, given.keep)
     for name in removed:
         _say(f"removed {name}")
+    if not removed and not folder.ledgers():
+        _say("nothing to prune: there is no ledger yet")
+        return YES
     _say(f"{len(removed)} removed; verify accepts that")
     return YES
 

@@ -235,6 +235,47 @@ def test_output_into_a_closed_pipe_is_no_error(row):
     assert len(done.stdout.splitlines()) == 1
 
 
+@pytest.mark.parametrize("words", [["show"], ["verify"], ["prune", "--keep", "9"]])
+def test_the_folder_of_a_host_is_taken_for_that_host(row, capsys, words):
+    given = str(row[0].parent)
+    assert main([*words, given]) == main([*words, f"{given}/"])
+    assert capsys.readouterr().err == ""
+    assert main(["diff", given, str(row[-1])]) == 0
+    assert main([*words, str(row[0].parent.parent)]) == 2
+    assert "is a folder, and none with a head.json; give the host's name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["show", "verify", "replay"])
+def test_of_a_head_it_is_said_which_ledger_it_names(row, verb, capfd):
+    head = row[-1].with_name("head.json")
+    assert main([verb, str(head)]) == 2
+    both = "".join(capfd.readouterr())
+    assert "this is the head of a host's row, no ledger" in both
+    assert f"the newest ledger is {row[-1]}" in both
+
+
+@pytest.mark.parametrize("digest", ["", "abc", "sha256:", "sha256:" + "g" * 64, "md5:" + "0" * 64])
+def test_what_is_no_digest_is_a_mistake_of_the_command_line(row, digest, capsys):
+    for what in ("local", str(row[0])):
+        with pytest.raises(SystemExit) as caught:
+            main(["verify", what, "--expect", digest])
+        assert caught.value.code == 2
+        assert "wanted: `sha256:` and 64 hex digits" in capsys.readouterr().err
+
+
+def test_verify_of_one_file_says_that_its_row_was_not_looked_at(row, tmp_path, capsys):
+    assert main(["verify", str(row[0])]) == 0
+    out = capsys.readouterr().out
+    assert f"its row was not looked at; that does `preflight verify {row[0].parent}/`" in out
+    alone = tmp_path / row[0].name
+    alone.write_bytes(row[0].read_bytes())
+    assert main(["verify", str(alone)]) == 0
+    assert "`preflight verify local`" in capsys.readouterr().out
+    digest = json.loads(row[0].read_bytes())["digest"]
+    for written in (digest, digest.upper().replace("SHA256", "sha256"), digest.partition(":")[2]):
+        assert main(["verify", str(row[0]), "--expect", written]) == 0
+
+
 # replay and diff
 
 

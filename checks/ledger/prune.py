@@ -58,6 +58,8 @@ def _prune(folder: HostFolder, keep: int) -> list[str]:
         first = f"{folder.path}: this row is damaged; mend that before pruning:"
         raise PreflightError("\n".join([first, *report.wrong, report.notes[-1]]))
     row = _row(folder)
+    if not row:
+        return []
     old = row[keep:]
     if old:
         _leave_trace(folder, old)

@@ -28,10 +28,9 @@ from checks.ledger.journal import (
     read_journal,
     store_error,
 )
-from checks.ledger.schema import problems, read_ledger
+from checks.ledger.schema import HEAD_SCHEMA, problems, read_ledger
 
 HEAD = "head.json"
-HEAD_SCHEMA = "preflight-head/1"
 LOCK = ".lock"
 ROOM_BYTES = 4_000_000
 """A journal, a ledger under 1 MB, and the copy before the rename."""

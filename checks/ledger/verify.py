@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import time
 from dataclasses import dataclass, field
@@ -51,6 +52,12 @@ def verify_file(path: Path, expect: str = "") -> Report:
     if ledger is not None and not wrong:
         report.good.append(f"{path}: whole, {ledger.row['digest']}")
         _compare_expected(report, expect, {str(ledger.row["digest"])}, str(path))
+        if ledger.run["kind"] == "run" and "anonymous_of" not in ledger.row:
+            in_row = (path.parent / HEAD).is_file()
+            row = shlex.quote(f"{path.parent}/") if in_row else ledger.row["host"]
+            report.notes.append(
+                f"this one file: its row was not looked at; that does `preflight verify {row}`"
+            )
     if not expect:
         report.notes.append(CANNOT_SEE)
     return report
@@ -64,8 +71,14 @@ def _compare_expected(report: Report, expect: str, digests: set[str], where: str
 
 
 def verify_row(folder: HostFolder, expect: str = "") -> Report:
-    """Verify all ledgers of a host: each whole, each following the one before, none missing."""
+    """Verify all ledgers of a host: each whole, each following the one before, none missing.
+
+    A folder in which there never was one is neither good nor wrong, unless one is expected.
+    """
     report = Report()
+    if not expect and not any((folder.ledgers(), _lies(folder, HEAD), _lies(folder, PRUNED))):
+        report.notes.append(f"nothing to verify: there is no ledger yet in {folder.path}")
+        return report
     by_digest: dict[str, Ledger] = {}
     altered: set[str] = set()
     for path in folder.ledgers():
@@ -95,6 +108,10 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
     if damaged:
         report.notes.append(_what_to_do(folder, damaged))
     return report
+
+
+def _lies(folder: HostFolder, name: str) -> bool:
+    return os.path.lexists(folder.path / name)
 
 
 def _what_to_do(folder: HostFolder, damaged: list[str]) -> str:

@@ -159,9 +159,32 @@ def test_the_bytes_of_the_newest_ledger_are_those_that_the_head_names(row):
     assert "its bytes are not those that head.json names" in found
 
 
-def test_an_empty_folder_is_no_row(tmp_path):
+@pytest.mark.parametrize("made", [False, True])
+def test_where_there_is_no_ledger_yet_there_is_nothing_to_verify(tmp_path, capsys, made):
+    if made:
+        (tmp_path / "local").mkdir()
+    folder = HostFolder(tmp_path, "local")
+    report = verify_row(folder)
+    assert (report.wrong, report.good) == ([], [])
+    assert main(["verify", "local", "--ledger-dir", str(tmp_path)]) == 10
+    out = capsys.readouterr().out
+    assert f"nothing to verify: there is no ledger yet in {folder.path}" in out
+    assert ("hosts there: none" in out) is not made
+
+
+def test_where_a_ledger_is_expected_an_empty_folder_is_wrong(tmp_path):
     (tmp_path / "local").mkdir()
-    assert "there is no ledger" in wrong(HostFolder(tmp_path, "local"))[0]
+    assert wrong(HostFolder(tmp_path, "local"), expect="sha256:" + "0" * 64)
+
+
+@pytest.mark.parametrize("left", [HEAD, PRUNED])
+def test_a_row_of_which_only_a_trace_is_left_is_wrong(row, left):
+    folder, _files = row
+    prune(folder, 1)
+    for path in folder.path.iterdir():
+        if path.name != left:
+            path.unlink()
+    assert wrong(folder)
 
 
 def test_a_consistently_rewritten_row_is_only_seen_with_a_digest_kept_elsewhere(row):
@@ -195,7 +218,7 @@ def test_the_exit_code_of_verify_is_the_answer(row, capsys):
     assert main(["verify", "local", "--ledger-dir", ledgers]) == 1
     assert f"WRONG  {files[1]}: missing" in capsys.readouterr().out
     assert main(["verify", str(files[1])]) == 2
-    assert main(["verify", "no-such-host", "--ledger-dir", ledgers]) == 2
+    assert main(["verify", "no-such-host", "--ledger-dir", ledgers]) == 10
 
 
 # mending
@@ -365,6 +388,12 @@ def test_a_trace_that_was_damaged_is_named(row):
     with (folder.path / PRUNED).open("a") as file:
         file.write("{torn\n")
     assert any(f"{folder.path / PRUNED}:4" in line for line in wrong(folder))
+
+
+def test_where_there_is_no_ledger_yet_there_is_nothing_to_prune(tmp_path, capsys):
+    (tmp_path / "local").mkdir()
+    assert main(["prune", "local", "--keep", "1", "--ledger-dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "nothing to prune: there is no ledger yet\n"
 
 
 def test_prune_on_the_command_line(row, capsys):
