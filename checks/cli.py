@@ -120,11 +120,16 @@ def _parser() -> argparse.ArgumentParser:
         add_help=False,
     )
 
+    one = "path of a ledger, or name of a host: its newest one"
+    folders = "look for profiles and numbers in DIR first; may be given several times"
+
     show = _verb(verbs, "show", _show, "print the report of a ledger, or of a host's newest one")
-    show.add_argument("ledger", metavar="LEDGER|HOST")
+    show.add_argument("ledger", metavar="LEDGER|HOST", help=one)
 
     verify = _verb(verbs, "verify", _verify, "was a ledger, or a row of them, altered?")
-    verify.add_argument("ledger", metavar="LEDGER|HOST")
+    verify.add_argument(
+        "ledger", metavar="LEDGER|HOST", help="path of a ledger, or name of a host: all of its row"
+    )
     verify.add_argument(
         "--expect",
         metavar="DIGEST",
@@ -133,26 +138,45 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     replay = _verb(verbs, "replay", _replay, "judge again what a ledger recorded")
-    replay.add_argument("ledger", metavar="LEDGER|HOST")
-    replay.add_argument("--expected", metavar="DIR", action="append", default=[])
+    replay.add_argument("ledger", metavar="LEDGER|HOST", help=one)
+    replay.add_argument("--expected", metavar="DIR", action="append", default=[], help=folders)
 
     diff = _verb(verbs, "diff", _diff, "what changed between two ledgers?")
-    diff.add_argument("before", metavar="LEDGER|HOST")
-    diff.add_argument("after", metavar="LEDGER|HOST")
+    diff.add_argument("before", metavar="LEDGER|HOST", help=one)
+    diff.add_argument("after", metavar="LEDGER|HOST", help=one)
 
     explain = _verb(verbs, "explain", _explain, "what does a check look at, and what to do?")
-    explain.add_argument("check", metavar="CHECK", nargs="?")
-    explain.add_argument("--host", metavar="NAME", default=LOCAL_HOST)
-    explain.add_argument("--expected", metavar="DIR", action="append", default=[])
+    explain.add_argument(
+        "check", metavar="CHECK", nargs="?", help="such as machine.cpu.threads; without: a list"
+    )
+    explain.add_argument(
+        "--host",
+        metavar="NAME",
+        default=LOCAL_HOST,
+        help=f"the host whose expected numbers are shown; without: {LOCAL_HOST}",
+    )
+    explain.add_argument("--expected", metavar="DIR", action="append", default=[], help=folders)
 
     export = _verb(verbs, "export", _export, "write a copy that may be shown to strangers")
-    export.add_argument("ledger", metavar="LEDGER|HOST")
-    export.add_argument("--anonymous", action="store_true", required=True)
+    export.add_argument("ledger", metavar="LEDGER|HOST", help=one)
+    export.add_argument(
+        "--anonymous",
+        action="store_true",
+        required=True,
+        help="leave out names, addresses, serial numbers and home folders; there is no other "
+        "kind of copy, and this word says that you know what it leaves out",
+    )
     export.add_argument("--output", metavar="FILE", help="instead of standard output")
 
     pruner = _verb(verbs, "prune", _prune, "remove old ledgers of a host, and leave a trace")
-    pruner.add_argument("host", metavar="HOST")
-    pruner.add_argument("--keep", metavar="N", type=_count, required=True)
+    pruner.add_argument("host", metavar="HOST", help="name of the host")
+    pruner.add_argument(
+        "--keep",
+        metavar="N",
+        type=_count,
+        required=True,
+        help="how many stay, counted from the newest: 1 or more",
+    )
     return parser
 
 
@@ -182,6 +206,29 @@ def _verb(
 
 
 # run
+
+
+class _RunOptions:
+    """Takes the suite's options as pytest's parser would, and shows those alone."""
+
+    def __init__(self) -> None:
+        self.parser = argparse.ArgumentParser(
+            prog="preflight run",
+            usage="preflight run --host NAME [options, pytest's too]",
+            description="Run the suite: the same as pytest with the suite's own settings.",
+            epilog="Every other option goes to pytest, such as -v, -k or -x: `pytest --help` "
+            "lists them.",
+            add_help=False,
+        )
+        self.group = self.parser.add_argument_group("options")
+
+    def getgroup(self, _name: str, _description: str = "") -> _RunOptions:
+        """Give the only group that there is."""
+        return self
+
+    def addoption(self, *names: str, **settings: object) -> None:
+        """Add an option. pytest's own parser takes these words just so."""
+        self.group.add_argument(*names, **settings)  # type: ignore[arg-type]
 
 
 class _Start:
@@ -220,6 +267,13 @@ class _Start:
 
 def _run(words: list[str]) -> int:
     """Run the suite through pytest, with the suite's own settings."""
+    if {"-h", "--help"} & set(words):
+        from preflight.plugin import pytest_addoption
+
+        options = _RunOptions()
+        pytest_addoption(options)  # type: ignore[arg-type] # has what is used of a parser
+        _say(options.parser.format_help().rstrip())
+        return YES
     start = _Start()
     try:
         import pytest  # here: no other verb needs it, and it takes its time

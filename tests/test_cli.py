@@ -1,6 +1,7 @@
 """The command `preflight`: what each verb prints, and its exit code. 0 yes, 1 no, 2 usage, 10 could not tell."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -66,6 +67,32 @@ def test_help_names_every_verb_and_the_version_is_told():
     assert command("--version").returncode == 0
     assert command().returncode == 2
     assert command("no-such-verb").returncode == 2
+
+
+def test_help_of_run_shows_the_options_of_the_suite_and_where_those_of_pytest_are():
+    for word in ("--help", "-h"):
+        done = command("run", word)
+        assert (done.returncode, done.stderr) == (0, "")
+        for name in ("--host NAME", "--ledger-dir DIR", "--replay LEDGER", "--only AREA"):
+            assert f"\n  {name}" in done.stdout
+        assert done.stdout.count("pytest --help") == 1
+        assert "--maxfail" not in done.stdout
+        assert len(done.stdout.splitlines()) < 60
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "run"])
+def test_help_of_a_verb_says_something_of_every_argument(verb, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as caught:
+        main([verb, "--help"])
+    assert caught.value.code == 0
+    lines = capsys.readouterr().out.splitlines()
+    named = [number for number, line in enumerate(lines) if re.match(r"  [^ ]", line)]
+    assert named
+    for number in named:
+        beside = re.search(r"\S {2,}\S", lines[number])
+        below = number + 1 < len(lines) and lines[number + 1].startswith(" " * 10)
+        assert beside or below, lines[number]
 
 
 # at the door
