@@ -6,38 +6,49 @@ Exit codes of every verb but `run`: 0 yes or done, 1 the answer is no, 2 usage o
 
 from __future__ import annotations
 
-import argparse
-import getpass
-import os
-import shlex
-import shutil
-import socket
 import sys
-import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from pathlib import Path
 
-from checks import __version__
-from checks.core.errors import BusyError, LedgerError, PreflightError, StoreError, UsageError
-from checks.core.expectation import Expected, NotDeclared, Wanted
-from checks.core.load import HOST_NAME, LOCAL_HOST, load_host
-from checks.core.outcome import WAIVER_CAUSES, WAIVER_CHECK, waiver_findings
-from checks.core.paths import expected_folders, ledger_folder, suite_config
-from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
-from checks.core.registry import Check, cases_of, load_areas
-from checks.core.units import bytes_text
-from checks.core.verdict import RunVerdict
-from checks.ledger.anonymous import anonymous
-from checks.ledger.canonical import pretty, readable
-from checks.ledger.diff import Move, difference
-from checks.ledger.document import Ledger
-from checks.ledger.prune import prune
-from checks.ledger.schema import problems, read_ledger, whole
-from checks.ledger.store import HostFolder, write_whole
-from checks.ledger.verify import Report, verify_file, verify_row
-from checks.report.terminal import Style, render
-from checks.report.text import ascii_only, visible
+try:
+    # loading takes a moment, and Ctrl-C in it is no fault of ours that wants a traceback
+    import argparse
+    import getpass
+    import os
+    import re
+    import shlex
+    import shutil
+    import signal
+    import socket
+    import textwrap
+    from collections.abc import Mapping, Sequence
+    from contextlib import suppress
+    from dataclasses import fields, is_dataclass
+    from pathlib import Path
+    from types import FrameType
+
+    from checks import __version__
+    from checks.core.errors import BusyError, LedgerError, PreflightError, StoreError, UsageError
+    from checks.core.expectation import Expected, NotDeclared, Wanted
+    from checks.core.load import HOST_NAME, LOCAL_HOST, load_host
+    from checks.core.outcome import WAIVER_CAUSES, WAIVER_CHECK, waiver_findings
+    from checks.core.paths import expected_folders, ledger_folder, suite_config
+    from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
+    from checks.core.registry import Check, cases_of, load_areas
+    from checks.core.units import bytes_text
+    from checks.core.verdict import RunVerdict
+    from checks.ledger.anonymous import anonymous
+    from checks.ledger.canonical import pretty, readable
+    from checks.ledger.diff import Move, difference
+    from checks.ledger.document import Ledger
+    from checks.ledger.prune import prune
+    from checks.ledger.schema import problems, read_ledger, whole
+    from checks.ledger.store import HEAD, HostFolder, write_whole
+    from checks.ledger.verify import Report, verify_file, verify_row
+    from checks.report.terminal import Style, render
+    from checks.report.text import ascii_only, visible
+except KeyboardInterrupt:
+    unseen = " before anything was looked at; no ledger was written"
+    sys.stderr.write(f"preflight: interrupted{unseen if sys.argv[1:2] == ['run'] else ''}\n")
+    sys.exit(2)
 
 YES, NO, USAGE, COULD_NOT_TELL = 0, 1, 2, 10
 MOST_LEDGERS = 1_000_000
@@ -47,12 +58,13 @@ BYTES = "By"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Every expected error is one text on standard error."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["run"]:
-        return _run(words[1:])
-    parser = _parser()
-    given = parser.parse_args(words)
     try:
-        code: int = given.verb(given)
+        Path.cwd()
+    except OSError as error:
+        _complain(f"the current folder cannot be used ({error.strerror}): cd to another one")
+        return USAGE
+    try:
+        code = _verb_of(words)
         sys.stdout.flush()
     except PreflightError as error:
         _complain(str(error))
@@ -62,10 +74,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return YES
     except KeyboardInterrupt:
-        return 130
-    except OSError as error:
-        _complain(f"{error.filename}: {error.strerror or error}")
+        _complain("interrupted")
         return USAGE
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        _complain(f"{where}{error.strerror or error}")
+        return USAGE
+    return code
+
+
+def _verb_of(words: list[str]) -> int:
+    if words[:1] == ["run"]:
+        return _run(words[1:])
+    given = _parser().parse_args(words)
+    code: int = given.verb(given)
     return code
 
 
@@ -98,36 +120,63 @@ def _parser() -> argparse.ArgumentParser:
         add_help=False,
     )
 
+    one = "path of a ledger, or name of a host: its newest one"
+    folders = "look for profiles and numbers in DIR first; may be given several times"
+
     show = _verb(verbs, "show", _show, "print the report of a ledger, or of a host's newest one")
-    show.add_argument("ledger", metavar="LEDGER|HOST")
+    show.add_argument("ledger", metavar="LEDGER|HOST", help=one)
 
     verify = _verb(verbs, "verify", _verify, "was a ledger, or a row of them, altered?")
-    verify.add_argument("ledger", metavar="LEDGER|HOST")
     verify.add_argument(
-        "--expect", metavar="DIGEST", default="", help="a digest that was kept elsewhere"
+        "ledger", metavar="LEDGER|HOST", help="path of a ledger, or name of a host: all of its row"
+    )
+    verify.add_argument(
+        "--expect",
+        metavar="DIGEST",
+        type=_digest,
+        help="a digest that was kept elsewhere: `sha256:` and 64 hex digits",
     )
 
     replay = _verb(verbs, "replay", _replay, "judge again what a ledger recorded")
-    replay.add_argument("ledger", metavar="LEDGER|HOST")
-    replay.add_argument("--expected", metavar="DIR", action="append", default=[])
+    replay.add_argument("ledger", metavar="LEDGER|HOST", help=one)
+    replay.add_argument("--expected", metavar="DIR", action="append", default=[], help=folders)
 
     diff = _verb(verbs, "diff", _diff, "what changed between two ledgers?")
-    diff.add_argument("before", metavar="LEDGER|HOST")
-    diff.add_argument("after", metavar="LEDGER|HOST")
+    diff.add_argument("before", metavar="LEDGER|HOST", help=one)
+    diff.add_argument("after", metavar="LEDGER|HOST", help=one)
 
     explain = _verb(verbs, "explain", _explain, "what does a check look at, and what to do?")
-    explain.add_argument("check", metavar="CHECK", nargs="?")
-    explain.add_argument("--host", metavar="NAME", default=LOCAL_HOST)
-    explain.add_argument("--expected", metavar="DIR", action="append", default=[])
+    explain.add_argument(
+        "check", metavar="CHECK", nargs="?", help="such as machine.cpu.threads; without: a list"
+    )
+    explain.add_argument(
+        "--host",
+        metavar="NAME",
+        default=LOCAL_HOST,
+        help=f"the host whose expected numbers are shown; without: {LOCAL_HOST}",
+    )
+    explain.add_argument("--expected", metavar="DIR", action="append", default=[], help=folders)
 
     export = _verb(verbs, "export", _export, "write a copy that may be shown to strangers")
-    export.add_argument("ledger", metavar="LEDGER|HOST")
-    export.add_argument("--anonymous", action="store_true", required=True)
+    export.add_argument("ledger", metavar="LEDGER|HOST", help=one)
+    export.add_argument(
+        "--anonymous",
+        action="store_true",
+        required=True,
+        help="leave out names, addresses, serial numbers and home folders; there is no other "
+        "kind of copy, and this word says that you know what it leaves out",
+    )
     export.add_argument("--output", metavar="FILE", help="instead of standard output")
 
     pruner = _verb(verbs, "prune", _prune, "remove old ledgers of a host, and leave a trace")
-    pruner.add_argument("host", metavar="HOST")
-    pruner.add_argument("--keep", metavar="N", type=_count, required=True)
+    pruner.add_argument("host", metavar="HOST", help="name of the host")
+    pruner.add_argument(
+        "--keep",
+        metavar="N",
+        type=_count,
+        required=True,
+        help="how many stay, counted from the newest: 1 or more",
+    )
     return parser
 
 
@@ -135,6 +184,12 @@ def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_LEDGERS:
         raise argparse.ArgumentTypeError("wanted: a number of ledgers, 1 or more")
     return int(text)
+
+
+def _digest(text: str) -> str:
+    if not re.fullmatch(r"(sha256:)?[0-9a-f]{64}", text.lower()):
+        raise argparse.ArgumentTypeError("wanted: `sha256:` and 64 hex digits")
+    return text.lower()
 
 
 def _verb(
@@ -153,27 +208,107 @@ def _verb(
 # run
 
 
+class _RunOptions:
+    """Takes the suite's options as pytest's parser would, and shows those alone."""
+
+    def __init__(self) -> None:
+        self.parser = argparse.ArgumentParser(
+            prog="preflight run",
+            usage="preflight run --host NAME [options, pytest's too]",
+            description="Run the suite: the same as pytest with the suite's own settings.",
+            epilog="Every other option goes to pytest, such as -v, -k or -x: `pytest --help` "
+            "lists them.",
+            add_help=False,
+        )
+        self.group = self.parser.add_argument_group("options")
+
+    def getgroup(self, _name: str, _description: str = "") -> _RunOptions:
+        """Give the only group that there is."""
+        return self
+
+    def addoption(self, *names: str, **settings: object) -> None:
+        """Add an option. pytest's own parser takes these words just so."""
+        self.group.add_argument(*names, **settings)  # type: ignore[arg-type]
+
+
+class _Start:
+    """Ends a run at Ctrl-C as long as nothing was looked at; from then on the suite sees to it.
+
+    It ends at once. An exception would come out of whatever is being loaded as a traceback, or
+    as another error that it was wrapped in.
+    """
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.before = signal.getsignal(signal.SIGINT)
+        self.stderr = os.dup(2)
+        """Of our own: pytest takes the usual one while it loads."""
+        if self.before is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self.on_signal)
+
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
+        """End, or let the run be interrupted as any other program."""
+        if self.begun:
+            signal.default_int_handler(number, frame)
+        unseen = b"preflight: interrupted before anything was looked at; no ledger was written\n"
+        with suppress(OSError):
+            os.write(self.stderr, unseen)
+        os._exit(USAGE)
+
+    def pytest_preflight_begun(self) -> None:
+        """Note, as a plugin of pytest, that the journal's first line is on disk."""
+        self.begun = True
+
+    def over(self) -> None:
+        """Leave the signal as it was found."""
+        os.close(self.stderr)
+        signal.signal(signal.SIGINT, self.before)
+
+
 def _run(words: list[str]) -> int:
     """Run the suite through pytest, with the suite's own settings."""
-    import pytest  # here: no other verb needs it, and it takes its time
+    if {"-h", "--help"} & set(words):
+        from preflight.plugin import pytest_addoption
 
-    config = suite_config()
-    named = (
-        []
-        if any("::" in word or word.endswith(".py") for word in words)
-        # by its path: for `--pyargs preflight`, pytest would load a conftest.py of the current folder
-        else [str(config.parent)]
-    )
-    return int(pytest.main(["-c", str(config), f"--rootdir={config.parent}", *named, *words]))
+        options = _RunOptions()
+        pytest_addoption(options)  # type: ignore[arg-type] # has what is used of a parser
+        _say(options.parser.format_help().rstrip())
+        return YES
+    start = _Start()
+    try:
+        import pytest  # here: no other verb needs it, and it takes its time
+
+        config = suite_config()
+        named = (
+            []
+            if any("::" in word or word.endswith(".py") for word in words)
+            # by its path: for `--pyargs preflight`, pytest would load a conftest.py of the current folder
+            else [str(config.parent)]
+        )
+        settings = ["-c", str(config), f"--rootdir={config.parent}"]
+        return int(pytest.main([*settings, *named, *words], plugins=[start]))
+    finally:
+        start.over()
 
 
 # reading
 
 
 def _host_folder(given: argparse.Namespace, host: str) -> HostFolder:
+    """Name the folder of a host that is given by its name, or by that very folder."""
+    if os.sep in host and Path(host).is_dir():
+        path = Path(host).resolve()
+        if not (path / HEAD).is_file():
+            raise UsageError(f"{host}: is a folder, and none with a {HEAD}; give the host's name")
+        return HostFolder(path.parent, path.name)
     if not HOST_NAME.fullmatch(host):
         raise UsageError(f"{host!r} is neither a file nor the name of a host")
     return HostFolder(ledger_folder(given.ledger_dir), host)
+
+
+def _hosts_beside(folder: HostFolder) -> str:
+    known = sorted(path.parent.name for path in folder.path.parent.glob(f"*/{HEAD}"))
+    return f"hosts there: {', '.join(known) or 'none'}"
 
 
 def _recover(folder: HostFolder) -> None:
@@ -194,7 +329,8 @@ def _recover(folder: HostFolder) -> None:
 
 def _is_path(text: str) -> bool:
     """Whether an argument is meant as a path, and not as the name of a host."""
-    return os.sep in text or text.endswith(".json") or Path(text).is_file()
+    path = Path(text)
+    return path.is_file() or (not path.is_dir() and (os.sep in text or text.endswith(".json")))
 
 
 def _find(given: argparse.Namespace, text: str, *, altered: bool = False) -> Ledger:
@@ -209,10 +345,9 @@ def _find(given: argparse.Namespace, text: str, *, altered: bool = False) -> Led
         return ledger if altered else whole(ledger)
     folder = _host_folder(given, text)
     if not folder.path.is_dir():
-        known = sorted(p.parent.name for p in folder.path.parent.glob("*/head.json"))
         raise UsageError(
             f"{text}: neither a file nor a host with ledgers in {folder.path.parent}; "
-            f"hosts there: {', '.join(known) or 'none'}"
+            f"{_hosts_beside(folder)}"
         )
     _recover(folder)
     ledger_or_none = folder.newest() if folder.head() else folder.tip()
@@ -253,17 +388,21 @@ def _answer(ledger: Ledger) -> int:
 def _verify(given: argparse.Namespace) -> int:
     if _is_path(given.ledger):
         readable(Path(given.ledger))
-        report = verify_file(Path(given.ledger), given.expect)
+        if Path(given.ledger).name == HEAD:
+            read_ledger(Path(given.ledger))  # says which ledger is meant
+        report = verify_file(Path(given.ledger), given.expect or "")
     else:
         folder = _host_folder(given, given.ledger)
+        report = verify_row(folder, given.expect or "")
         if not folder.path.is_dir():
-            raise UsageError(f"{folder.path}: there is no such folder of ledgers")
-        report = verify_row(folder, given.expect)
+            report.notes.append(_hosts_beside(folder))
         if folder.journals():
             report.notes.append(
                 "a journal is waiting: `preflight show` or the next run recovers it"
             )
     _print_report(report)
+    if not report.wrong and not report.good:
+        return COULD_NOT_TELL
     return NO if report.wrong else YES
 
 
@@ -405,13 +544,12 @@ def _prune(given: argparse.Namespace) -> int:
     folder = _host_folder(given, given.host)
     if not folder.path.is_dir():
         raise UsageError(f"{folder.path}: there is no such folder of ledgers")
-    folder.lock()
-    try:
-        removed = prune(folder, given.keep)
-    finally:
-        folder.unlock()
+    removed = prune(folder, given.keep)
     for name in removed:
         _say(f"removed {name}")
+    if not removed and not folder.ledgers():
+        _say("nothing to prune: there is no ledger yet")
+        return YES
     _say(f"{len(removed)} removed; verify accepts that")
     return YES
 

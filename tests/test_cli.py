@@ -1,6 +1,8 @@
 """The command `preflight`: what each verb prints, and its exit code. 0 yes, 1 no, 2 usage, 10 could not tell."""
 
 import json
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from checks.core.registry import load_areas
 from checks.ledger.canonical import ledger_digest, pretty
 from checks.ledger.schema import read_ledger
 from tests.support.runs import HERE, clean_environment, ledger_here, run_here, write_profile
+from tests.support.runs import command as python
 
 VERBS = ("run", "show", "verify", "replay", "diff", "explain", "export", "prune")
 SERVES = """
@@ -52,6 +55,10 @@ def command(*words, **settings):
     )
 
 
+def python_here(*words, cwd=HERE):
+    return python(*words, cwd=cwd, env=clean_environment(PYTHONPATH=str(HERE)))
+
+
 def test_help_names_every_verb_and_the_version_is_told():
     done = command("--help")
     assert done.returncode == 0
@@ -60,6 +67,103 @@ def test_help_names_every_verb_and_the_version_is_told():
     assert command("--version").returncode == 0
     assert command().returncode == 2
     assert command("no-such-verb").returncode == 2
+
+
+def test_help_of_run_shows_the_options_of_the_suite_and_where_those_of_pytest_are():
+    for word in ("--help", "-h"):
+        done = command("run", word)
+        assert (done.returncode, done.stderr) == (0, "")
+        for name in ("--host NAME", "--ledger-dir DIR", "--replay LEDGER", "--only AREA"):
+            assert f"\n  {name}" in done.stdout
+        assert done.stdout.count("pytest --help") == 1
+        assert "--maxfail" not in done.stdout
+        assert len(done.stdout.splitlines()) < 60
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "run"])
+def test_help_of_a_verb_says_something_of_every_argument(verb, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as caught:
+        main([verb, "--help"])
+    assert caught.value.code == 0
+    lines = capsys.readouterr().out.splitlines()
+    named = [number for number, line in enumerate(lines) if re.match(r"  [^ ]", line)]
+    assert named
+    for number in named:
+        beside = re.search(r"\S {2,}\S", lines[number])
+        below = number + 1 < len(lines) and lines[number + 1].startswith(" " * 10)
+        assert beside or below, lines[number]
+
+
+# at the door
+
+CTRL_C = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+sys.argv = ["preflight", *{words!r}]
+from checks.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("while_loading", ["argparse", "jsonschema", "pytest", "preflight.suite"])
+def test_ctrl_c_before_a_run_has_begun_is_one_line(tmp_path, while_loading):
+    words = ["run", "--host", "local", "--ledger-dir", str(tmp_path)]
+    script = CTRL_C.format(name=while_loading, words=words)
+    done = python_here("-c", script)
+    line = "preflight: interrupted before anything was looked at; no ledger was written\n"
+    assert (done.code, done.both) == (2, line)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("while_loading", ["jsonschema", "checks.machine.probe"])
+def test_ctrl_c_while_another_verb_loads_is_one_line(while_loading):
+    done = python_here("-c", CTRL_C.format(name=while_loading, words=["explain"]))
+    assert (done.code, done.both) == (2, "preflight: interrupted\n")
+
+
+def test_ctrl_c_in_a_verb_is_one_line(monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("checks.cli.load_areas", interrupted)
+    assert main(["explain"]) == 2
+    assert capsys.readouterr().err == "preflight: interrupted\n"
+
+
+def test_a_run_leaves_the_signal_as_it_was(tmp_path):
+    before = signal.getsignal(signal.SIGINT)
+    script = (
+        "import signal\n"
+        "from checks.cli import main\n"
+        f"main(['run', '--host', 'local', '--ledger-dir', {str(tmp_path)!r}])\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    )
+    assert before is signal.default_int_handler
+    done = python_here("-c", script)
+    assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("words", [["run", "--host", "local"], ["explain"], ["show", "local"]])
+def test_a_current_folder_that_was_deleted_is_one_line(tmp_path, words):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = (
+        "import os, sys\n"
+        "from checks.cli import main\n"
+        f"os.rmdir({str(gone)!r})\n"
+        f"sys.exit(main({words!r}))\n"
+    )
+    done = python_here("-c", script, cwd=gone)
+    assert done.code == 2
+    assert done.both.startswith("preflight: the current folder cannot be used (")
+    assert done.both.count("\n") == 1
 
 
 # explain
@@ -156,6 +260,47 @@ def test_output_into_a_closed_pipe_is_no_error(row):
     )
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [["show"], ["verify"], ["prune", "--keep", "9"]])
+def test_the_folder_of_a_host_is_taken_for_that_host(row, capsys, words):
+    given = str(row[0].parent)
+    assert main([*words, given]) == main([*words, f"{given}/"])
+    assert capsys.readouterr().err == ""
+    assert main(["diff", given, str(row[-1])]) == 0
+    assert main([*words, str(row[0].parent.parent)]) == 2
+    assert "is a folder, and none with a head.json; give the host's name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["show", "verify", "replay"])
+def test_of_a_head_it_is_said_which_ledger_it_names(row, verb, capfd):
+    head = row[-1].with_name("head.json")
+    assert main([verb, str(head)]) == 2
+    both = "".join(capfd.readouterr())
+    assert "this is the head of a host's row, no ledger" in both
+    assert f"the newest ledger is {row[-1]}" in both
+
+
+@pytest.mark.parametrize("digest", ["", "abc", "sha256:", "sha256:" + "g" * 64, "md5:" + "0" * 64])
+def test_what_is_no_digest_is_a_mistake_of_the_command_line(row, digest, capsys):
+    for what in ("local", str(row[0])):
+        with pytest.raises(SystemExit) as caught:
+            main(["verify", what, "--expect", digest])
+        assert caught.value.code == 2
+        assert "wanted: `sha256:` and 64 hex digits" in capsys.readouterr().err
+
+
+def test_verify_of_one_file_says_that_its_row_was_not_looked_at(row, tmp_path, capsys):
+    assert main(["verify", str(row[0])]) == 0
+    out = capsys.readouterr().out
+    assert f"its row was not looked at; that does `preflight verify {row[0].parent}/`" in out
+    alone = tmp_path / row[0].name
+    alone.write_bytes(row[0].read_bytes())
+    assert main(["verify", str(alone)]) == 0
+    assert "`preflight verify local`" in capsys.readouterr().out
+    digest = json.loads(row[0].read_bytes())["digest"]
+    for written in (digest, digest.upper().replace("SHA256", "sha256"), digest.partition(":")[2]):
+        assert main(["verify", str(row[0]), "--expect", written]) == 0
 
 
 # replay and diff

@@ -22,7 +22,8 @@ from checks.core.reader import show
 from checks.ledger.canonical import ledger_digest, parse, read
 from checks.ledger.document import SCHEMA, Ledger
 
-FILES = {SCHEMA: "ledger-1.json", "preflight-head/1": "head-1.json"}
+HEAD_SCHEMA = "preflight-head/1"
+FILES = {SCHEMA: "ledger-1.json", HEAD_SCHEMA: "head-1.json"}
 
 
 def _is_integer(_: object, value: object) -> bool:
@@ -78,6 +79,10 @@ def problems(value: Json, name: str, *, version: str = SCHEMA) -> list[Problem]:
     """Find what of a ledger is against its schema, each with the path of its key."""
     found = value.get("schema") if isinstance(value, dict) else None
     if not isinstance(found, str) or found not in FILES or found != version:
+        if isinstance(value, dict) and (found, version) == (HEAD_SCHEMA, SCHEMA):
+            newest = Path(name).parent / Path(str(value.get("file"))).name
+            head = "this is the head of a host's row, no ledger"
+            return [Problem(file=name, found=head, wanted=f"the newest ledger is {newest}")]
         wanted = f"this version of preflight reads {version}"
         return [Problem(file=name, key="schema", found=f"found {show(found)}", wanted=wanted)]
     errors = sorted(

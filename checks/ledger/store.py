@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from checks.core.codec import Json, encode
@@ -28,10 +28,9 @@ from checks.ledger.journal import (
     read_journal,
     store_error,
 )
-from checks.ledger.schema import problems, read_ledger
+from checks.ledger.schema import HEAD_SCHEMA, problems, read_ledger
 
 HEAD = "head.json"
-HEAD_SCHEMA = "preflight-head/1"
 LOCK = ".lock"
 ROOM_BYTES = 4_000_000
 """A journal, a ledger under 1 MB, and the copy before the rename."""
@@ -150,8 +149,9 @@ class HostFolder:
                 return  # a file system without locks: unique names and renames still hold
             else:
                 break
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, f"pid {os.getpid()}, since {utc_text(time.time())}".encode(), 0)
+        with suppress(OSError):  # on a full disk the lock holds all the same; only its note is lost
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, f"pid {os.getpid()}, since {utc_text(time.time())}".encode(), 0)
 
     def unlock(self) -> None:
         """Give the folder back."""
@@ -331,6 +331,22 @@ class HostFolder:
             "previous": ledger["previous"],
         }
         write_whole(self.path / HEAD, pretty(head))
+
+    def narrow_head(self, files: set[str]) -> None:
+        """Let the head speak of no other ledgers than these: nothing is compared with what is gone.
+
+        Raises:
+            LedgerError: the head is damaged.
+            OSError: it cannot be written.
+
+        """
+        head = self.head()
+        if head is None:
+            return
+        scopes = {name: entry for name, entry in head.scopes.items() if entry["file"] in files}
+        if scopes != head.scopes:
+            row = {**asdict(head), "schema": HEAD_SCHEMA, "host": self.host, "scopes": scopes}
+            write_whole(self.path / HEAD, pretty(row))
 
     # recovery
 

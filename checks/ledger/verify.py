@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,6 +52,12 @@ def verify_file(path: Path, expect: str = "") -> Report:
     if ledger is not None and not wrong:
         report.good.append(f"{path}: whole, {ledger.row['digest']}")
         _compare_expected(report, expect, {str(ledger.row["digest"])}, str(path))
+        if ledger.run["kind"] == "run" and "anonymous_of" not in ledger.row:
+            in_row = (path.parent / HEAD).is_file()
+            row = shlex.quote(f"{path.parent}/") if in_row else ledger.row["host"]
+            report.notes.append(
+                f"this one file: its row was not looked at; that does `preflight verify {row}`"
+            )
     if not expect:
         report.notes.append(CANNOT_SEE)
     return report
@@ -62,8 +71,14 @@ def _compare_expected(report: Report, expect: str, digests: set[str], where: str
 
 
 def verify_row(folder: HostFolder, expect: str = "") -> Report:
-    """Verify all ledgers of a host: each whole, each following the one before, none missing."""
+    """Verify all ledgers of a host: each whole, each following the one before, none missing.
+
+    A folder in which there never was one is neither good nor wrong, unless one is expected.
+    """
     report = Report()
+    if not expect and not any((folder.ledgers(), _lies(folder, HEAD), _lies(folder, PRUNED))):
+        report.notes.append(f"nothing to verify: there is no ledger yet in {folder.path}")
+        return report
     by_digest: dict[str, Ledger] = {}
     altered: set[str] = set()
     for path in folder.ledgers():
@@ -86,10 +101,38 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
         seen = _walk(report, tip, by_digest, pruned, altered)
         _loose(report, by_digest, seen, torn=len(report.wrong) > before)
         report.good.append(f"{len(seen)} ledgers in a row, newest {Path(tip.file).name}")
+    damaged = list(report.wrong)
     _compare_expected(report, expect, set(by_digest), str(folder.path))
     if not expect:
         report.notes.append(CANNOT_SEE)
+    if damaged:
+        report.notes.append(_what_to_do(folder, damaged))
     return report
+
+
+def _lies(folder: HostFolder, name: str) -> bool:
+    return os.path.lexists(folder.path / name)
+
+
+def _what_to_do(folder: HostFolder, damaged: list[str]) -> str:
+    """Say how a row that is damaged comes to be whole again."""
+    if all(line.startswith(str(folder.path / HEAD)) for line in damaged):
+        newest = folder.tip()
+        if newest is not None:
+            name = Path(newest.file).name
+            return f"to mend it, run preflight: a run writes {HEAD} anew and follows {name}"
+    date = time.strftime("%Y%m%d", time.gmtime())
+    aside = first = folder.path.with_name(f"{folder.host}.damaged-{date}")
+    number = 1
+    while aside.exists():  # mv would put the folder into that one
+        number += 1
+        aside = first.with_name(f"{first.name}-{number}")
+    here, there = shlex.quote(str(folder.path)), shlex.quote(str(aside))
+    return (
+        f"to mend it, put the files back as they were; or, to begin a new row: mv {here} {there}; "
+        "the next run starts afresh, and what was set aside stays readable by its path: "
+        f"preflight show {there}/LEDGER.json"
+    )
 
 
 def _tip(

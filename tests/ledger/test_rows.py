@@ -1,14 +1,17 @@
 """A host's row of ledgers: heads, names, what verify sees, and what prune leaves behind."""
 
+import errno
 import json
 import os
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from checks.cli import main
-from checks.core.errors import LedgerError, StoreError
+from checks.core.errors import PreflightError, StoreError
 from checks.core.registry import load_areas
 from checks.ledger.canonical import ledger_digest, pretty
 from checks.ledger.prune import prune
@@ -156,9 +159,32 @@ def test_the_bytes_of_the_newest_ledger_are_those_that_the_head_names(row):
     assert "its bytes are not those that head.json names" in found
 
 
-def test_an_empty_folder_is_no_row(tmp_path):
+@pytest.mark.parametrize("made", [False, True])
+def test_where_there_is_no_ledger_yet_there_is_nothing_to_verify(tmp_path, capsys, made):
+    if made:
+        (tmp_path / "local").mkdir()
+    folder = HostFolder(tmp_path, "local")
+    report = verify_row(folder)
+    assert (report.wrong, report.good) == ([], [])
+    assert main(["verify", "local", "--ledger-dir", str(tmp_path)]) == 10
+    out = capsys.readouterr().out
+    assert f"nothing to verify: there is no ledger yet in {folder.path}" in out
+    assert ("hosts there: none" in out) is not made
+
+
+def test_where_a_ledger_is_expected_an_empty_folder_is_wrong(tmp_path):
     (tmp_path / "local").mkdir()
-    assert "there is no ledger" in wrong(HostFolder(tmp_path, "local"))[0]
+    assert wrong(HostFolder(tmp_path, "local"), expect="sha256:" + "0" * 64)
+
+
+@pytest.mark.parametrize("left", [HEAD, PRUNED])
+def test_a_row_of_which_only_a_trace_is_left_is_wrong(row, left):
+    folder, _files = row
+    prune(folder, 1)
+    for path in folder.path.iterdir():
+        if path.name != left:
+            path.unlink()
+    assert wrong(folder)
 
 
 def test_a_consistently_rewritten_row_is_only_seen_with_a_digest_kept_elsewhere(row):
@@ -192,7 +218,63 @@ def test_the_exit_code_of_verify_is_the_answer(row, capsys):
     assert main(["verify", "local", "--ledger-dir", ledgers]) == 1
     assert f"WRONG  {files[1]}: missing" in capsys.readouterr().out
     assert main(["verify", str(files[1])]) == 2
-    assert main(["verify", "no-such-host", "--ledger-dir", ledgers]) == 2
+    assert main(["verify", "no-such-host", "--ledger-dir", ledgers]) == 10
+
+
+# mending
+
+
+def test_a_damaged_row_is_told_how_to_begin_anew_and_doing_that_mends_it(row, tmp_path, capsys):
+    folder, files = row
+    files[2].unlink()
+    ledgers = str(tmp_path)
+    assert main(["verify", "local", "--ledger-dir", ledgers]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "to begin a new row: " in last
+    words = shlex.split(last.partition("to begin a new row: ")[2].partition(";")[0])
+    assert words[:2] == ["mv", str(folder.path)]
+    subprocess.run(words, check=True)
+    later = run_here(tmp_path)
+    assert later.ledger["notices"] == []
+    assert main(["verify", "local", "--ledger-dir", ledgers]) == 0
+    for path in files[:2] + files[3:]:
+        assert (
+            main(["show", str(Path(words[2]) / path.name)])
+            == read_ledger(Path(words[2]) / path.name).run["exit_code"]
+        )
+
+
+def test_a_second_damaged_row_of_a_day_is_not_moved_into_the_first(row, tmp_path):
+    folder, files = row
+    files[2].unlink()
+    (note,) = [text for text in verify_row(folder).notes if " mv " in text]
+    (aside,) = [word for word in note.split() if ".damaged-" in word and word.endswith(";")]
+    Path(aside.rstrip(";")).mkdir()
+    (note,) = [text for text in verify_row(folder).notes if " mv " in text]
+    assert f"{aside.rstrip(';')}-2;" in note.split()
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"schema": "preflight-head/1"}'])
+def test_a_head_alone_is_mended_by_the_next_run_and_verify_says_so(row, tmp_path, content):
+    folder, files = row
+    if content is None:
+        (folder.path / HEAD).unlink()
+    else:
+        (folder.path / HEAD).write_text(content)
+    report = verify_row(folder)
+    assert report.wrong
+    assert report.notes[-1] == (
+        f"to mend it, run preflight: a run writes head.json anew and follows {files[-1].name}"
+    )
+    run_here(tmp_path)
+    assert wrong(folder) == []
+
+
+def test_a_digest_that_is_not_in_the_row_is_no_damage_to_mend(row):
+    folder, _files = row
+    report = verify_row(folder, "sha256:" + "0" * 64)
+    assert report.wrong
+    assert not any("mend" in text for text in report.notes)
 
 
 # prune
@@ -229,10 +311,75 @@ def test_a_row_may_be_pruned_again_and_go_on(row, tmp_path):
 def test_a_damaged_row_is_not_pruned(row):
     folder, files = row
     files[1].unlink()
-    with pytest.raises(LedgerError, match="mend that before pruning"):
+    with pytest.raises(PreflightError, match="mend that before pruning") as caught:
         prune(folder, 1)
+    lines = str(caught.value).splitlines()
+    assert lines[1:] == [*wrong(folder), verify_row(folder).notes[-1]]
+    assert all(line.count(str(files[1])) <= 1 for line in lines)
     assert len(folder.ledgers()) == 4
     assert not (folder.path / PRUNED).exists()
+
+
+def test_after_pruning_a_run_is_compared_with_no_ledger_that_is_gone(row, tmp_path):
+    folder, _files = row
+    area = ledger_here(tmp_path, only="machine")
+    whole = ledger_here(tmp_path)
+    prune(folder, 1)
+    assert not Path(area.file).exists()
+    assert wrong(folder) == []
+    assert set(folder.head().scopes) == {"all"}
+    later = run_here(tmp_path, only="machine")
+    assert later.ledger["notices"] == []
+    assert later.earlier.file == whole.file
+
+
+def test_a_prune_that_removes_nothing_lets_the_head_be(row):
+    folder, files = row
+    before = (folder.path / HEAD).read_bytes()
+    assert prune(folder, len(files)) == []
+    assert (folder.path / HEAD).read_bytes() == before
+    assert not (folder.path / PRUNED).exists()
+
+
+def no_room(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_on_a_full_disk_prune_says_that_it_needs_a_little_room_itself(
+    row, capsys, monkeypatch, earlier
+):
+    folder, files = row
+    if earlier:
+        prune(folder, 4)
+    before = {
+        path.name: path.read_bytes() for path in folder.path.iterdir() if path.name != ".lock"
+    }
+    for name in ("write", "pwrite"):
+        monkeypatch.setattr(os, name, no_room)
+    assert main(["prune", "local", "--keep", "1", "--ledger-dir", str(folder.path.parent)]) == 2
+    error = capsys.readouterr().err
+    assert f"preflight: {folder.path}: cannot be pruned (No space left on device)" in error
+    assert "remove something else on this file system" in error
+    monkeypatch.undo()
+    after = {path.name: path.read_bytes() for path in folder.path.iterdir() if path.name != ".lock"}
+    assert after == before
+    assert wrong(folder) == []
+    assert prune(folder, 1) == [path.name for path in files[1 if earlier else 0 : 4]]
+
+
+def test_a_prune_that_was_cut_off_after_its_trace_goes_on(row, monkeypatch):
+    folder, files = row
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", no_room)
+        with pytest.raises(StoreError):
+            prune(folder, 2)
+    assert wrong(folder) == []
+    assert len(folder.ledgers()) == 5
+    prune(folder, 2)
+    assert wrong(folder) == []
+    assert len((folder.path / PRUNED).read_text().splitlines()) == 3
+    assert folder.ledgers() == sorted(files[3:])
 
 
 def test_a_trace_that_was_damaged_is_named(row):
@@ -241,6 +388,12 @@ def test_a_trace_that_was_damaged_is_named(row):
     with (folder.path / PRUNED).open("a") as file:
         file.write("{torn\n")
     assert any(f"{folder.path / PRUNED}:4" in line for line in wrong(folder))
+
+
+def test_where_there_is_no_ledger_yet_there_is_nothing_to_prune(tmp_path, capsys):
+    (tmp_path / "local").mkdir()
+    assert main(["prune", "local", "--keep", "1", "--ledger-dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "nothing to prune: there is no ledger yet\n"
 
 
 def test_prune_on_the_command_line(row, capsys):
