@@ -297,12 +297,16 @@ def _diff(given: argparse.Namespace) -> int:
             if row.move is move:
                 _say(
                     visible(
-                        f"{move.value:<10} {row.check} [{row.subject}]: {row.before} → {row.after}"
+                        f"{move.value:<15} {row.check} [{row.subject}]: {row.before} → {row.after}"
                     )
                 )
+    for gap in changed.gaps:
+        _say(visible(gap))
+    if changed.rest_same:
+        _say("of the rest, nothing changed" if changed.gaps else "nothing changed")
     if changed.nothing:
-        _say("nothing changed")
-    return YES if changed.nothing else NO
+        return YES
+    return COULD_NOT_TELL if changed.rest_same else NO
 
 
 # explaining

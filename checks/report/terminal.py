@@ -234,7 +234,12 @@ def _changes(console: Console, compared: tuple[str, Difference] | None) -> None:
     if changed.nothing:
         _field(console, "since", f"nothing changed since {name}")
         return
-    _field(console, "since", f"changes since {name}:")
+    gaps = "; ".join(changed.gaps)
+    if gaps:
+        rest = "nothing changed" if changed.rest_same else "these changes:"
+        _field(console, "since", f"compared with {name}: {gaps}; of the rest, {rest}")
+    else:
+        _field(console, "since", f"changes since {name}:")
     for part in changed.real_parts:
         text = f"{part.slot}: kind {part.kind.value}, identity {part.identity.value}"
         _wrapped(console, f"{text}: {part.before} → {part.after}", indent=_INDENT + _KEY_WIDTH + 1)

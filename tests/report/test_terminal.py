@@ -170,6 +170,7 @@ CHANGES = Difference(
     ),
 )
 NOTHING = Difference(parts=(), findings=())
+GAPS = Difference(parts=(), findings=(), open_after=(BAD, ALSO_GOOD))
 BEFORE = "/var/lib/preflight/h100-1/20260130T120000Z-h100-1-8gpu-h100-80gb-hbm3-pass.json"
 
 WIDE, NARROW = Style(width=80), Style(width=60)
@@ -234,6 +235,11 @@ CASES = {
 }
 
 
+def plain(text):
+    """Give a report as one line, so that words are found however they were wrapped."""
+    return " ".join(text.split())
+
+
 def shown(name):
     ledger, style, compared = CASES[name]
     return render(ledger, style, path=PATH, compared=compared)
@@ -269,6 +275,19 @@ def test_the_verdict_comes_first_and_the_path_last(name):
     assert text.startswith(f"{verdict}  h100-1")
     assert text.splitlines()[-1] == f"  ledger {PATH}"
     assert f"exit code {CASES[name][0].run['exit_code']}" in text
+
+
+def test_what_was_not_judged_now_is_not_said_to_be_unchanged():
+    shown_gaps = CASES["interrupted"][0]
+    text = plain(render(shown_gaps, WIDE, path=PATH, compared=(BEFORE, GAPS)))
+    assert (
+        "2 checks were not judged now (1 of them failed then: machine.memory.total [box])" in text
+    )
+    assert "of the rest, nothing changed" in text
+    assert "nothing changed since" not in text
+    both = dataclasses.replace(CHANGES, open_after=GAPS.open_after)
+    text = plain(render(shown_gaps, WIDE, path=PATH, compared=(BEFORE, both)))
+    assert "of the rest, these changes: gpu[3]: kind same" in text
 
 
 def test_an_ascii_terminal_gets_ascii():
