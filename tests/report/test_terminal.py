@@ -207,6 +207,25 @@ CASES = {
         WIDE,
         None,
     ),
+    "not-declared": (
+        make(
+            GOOD,
+            dataclasses.replace(ALSO_GOOD, subject="tmp", basis=Basis.ASSUMED, confirmed=False),
+            *(
+                finding(f"machine.{name}", Verdict.NOT_APPLICABLE, says=f"not declared: {name}")
+                for name in ("identity.product", "identity.container", "cpu.threads")
+            ),
+            finding(
+                "machine.disk.free",
+                Verdict.NOT_APPLICABLE,
+                "model-cache",
+                says="the profile declares no subject for it",
+            ),
+            finding("machine.clock.jump", Verdict.NOT_APPLICABLE, says="this kernel has no clock"),
+        ),
+        Style(width=40),
+        None,
+    ),
     "not-run": (
         make(
             GOOD,
@@ -288,6 +307,32 @@ def test_what_was_not_judged_now_is_not_said_to_be_unchanged():
     both = dataclasses.replace(CHANGES, open_after=GAPS.open_after)
     text = plain(render(shown_gaps, WIDE, path=PATH, compared=(BEFORE, both)))
     assert "of the rest, these changes: gpu[3]: kind same" in text
+
+
+def test_a_pass_says_what_nothing_was_compared_with():
+    text = plain(shown("not-declared"))
+    assert (
+        "n/a 4 have nothing to compare with until a profile declares it: "
+        "cpu.threads, disk.free [model-cache], identity ×2 n/a this kernel has no clock: "
+        "machine.clock.jump [box]"
+    ) in text
+
+
+def test_head_and_areas_count_with_the_same_words():
+    text = plain(shown("not-declared"))
+    assert "1 passed · 1 passed unconfirmed · 5 not applicable" in text
+    assert "machine 1 passed, 1 passed unconfirmed, 5 not applicable" in text
+    text = plain(shown("waived"))
+    assert "1 passed · 1 waiver in use" in text
+    assert "profile 1 waiver in use" in text
+    assert "not applicable" not in text
+
+
+def test_what_is_wrapped_hangs_under_its_own_first_line():
+    lines = shown("not-declared").splitlines()
+    assert lines[1].startswith("  ")
+    (area,) = (n for n, line in enumerate(lines) if line.startswith("machine"))
+    assert lines[area + 1].startswith(" " * 12)
 
 
 def test_an_ascii_terminal_gets_ascii():
