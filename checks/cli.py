@@ -37,7 +37,7 @@ from checks.ledger.schema import problems, read_ledger, whole
 from checks.ledger.store import HostFolder, write_whole
 from checks.ledger.verify import Report, verify_file, verify_row
 from checks.report.terminal import Style, render
-from checks.report.text import ascii_only, visible
+from checks.report.text import ascii_only, visible, wants_ascii
 
 YES, NO, USAGE, COULD_NOT_TELL = 0, 1, 2, 10
 MOST_LEDGERS = 1_000_000
@@ -80,7 +80,7 @@ def _say(text: str) -> None:
 
 
 def _unicode() -> bool:
-    return (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
+    return not wants_ascii(os.environ, sys.stdout.encoding)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -16,7 +16,8 @@ from checks.ledger.document import Ending, Ledger, assemble
 from checks.ledger.schema import problems
 from checks.ledger.store import empty_begin
 from checks.report.terminal import Style, render
-from checks.report.text import ascii_only, visible
+from checks.report.text import ascii_only, visible, wants_ascii
+from tests.support.runs import LEDGER_1, clean_environment, cli, pytest_run
 
 GOLDEN = Path(__file__).parent / "golden"
 PATH = "/var/lib/preflight/h100-1/20260131T120000Z-h100-1-8gpu-h100-80gb-hbm3-x.json"
@@ -377,3 +378,37 @@ def test_visible_text_is_as_it_was():
 def test_ascii_text_keeps_its_meaning():
     assert ascii_only("é → x … 3 × 4 ≥ 5 · –") == "e -> x ... 3 x 4 >= 5 - -"
     assert ascii_only("漢") == r"\u6f22"
+
+
+@pytest.mark.parametrize(
+    ("environ", "encoding", "wanted"),
+    [
+        ({}, "utf-8", False),
+        ({}, "UTF8", False),
+        ({}, None, True),
+        ({}, "iso8859-1", True),
+        ({"LC_ALL": "en_US.UTF-8"}, "ascii", True),
+        ({"LC_ALL": "C"}, "utf-8", True),
+        ({"LC_ALL": "POSIX", "LANG": "en_US.UTF-8"}, "utf-8", True),
+        ({"LC_ALL": "C.UTF-8", "LANG": "C"}, "utf-8", False),
+        ({"LC_ALL": "", "LC_CTYPE": "C", "LANG": "en_US.UTF-8"}, "utf-8", True),
+        ({"LC_CTYPE": "en_US.UTF-8", "LANG": "C"}, "utf-8", False),
+        ({"LANG": "C"}, "utf-8", True),
+        ({"LANG": "de_DE.UTF-8"}, "utf-8", False),
+        # what Python has made of LANG=C before anybody could look
+        ({"LC_CTYPE": "C.UTF-8", "LANG": "C"}, "utf-8", True),
+        ({"LC_CTYPE": "C.UTF-8"}, "utf-8", False),
+    ],
+)
+def test_ascii_is_what_the_stream_or_the_locale_wants(environ, encoding, wanted):
+    assert wants_ascii(environ, encoding) is wanted
+
+
+def test_in_the_c_locale_only_ascii_comes_out(tmp_path):
+    (path,) = LEDGER_1.glob("2*.json")
+    c, utf8 = clean_environment(LC_ALL="C"), clean_environment(LC_ALL="C.UTF-8")
+    assert not cli("show", path, env=utf8).out.isascii()
+    assert cli("show", path, env=c).out.isascii()
+    words = ("--host", "local", "--ledger-dir", tmp_path)
+    assert not pytest_run(*words, env=utf8).out.isascii()
+    assert pytest_run(*words, env=c).out.isascii()
