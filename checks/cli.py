@@ -44,7 +44,7 @@ try:
     from checks.ledger.store import HEAD, HostFolder, write_whole
     from checks.ledger.verify import Report, verify_file, verify_row
     from checks.report.terminal import Style, render
-    from checks.report.text import ascii_only, visible
+    from checks.report.text import ascii_only, visible, wants_ascii
 except KeyboardInterrupt:
     unseen = " before anything was looked at; no ledger was written"
     sys.stderr.write(f"preflight: interrupted{unseen if sys.argv[1:2] == ['run'] else ''}\n")
@@ -102,7 +102,7 @@ def _say(text: str) -> None:
 
 
 def _unicode() -> bool:
-    return (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
+    return not wants_ascii(os.environ, sys.stdout.encoding)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -436,12 +436,16 @@ def _diff(given: argparse.Namespace) -> int:
             if row.move is move:
                 _say(
                     visible(
-                        f"{move.value:<10} {row.check} [{row.subject}]: {row.before} → {row.after}"
+                        f"{move.value:<15} {row.check} [{row.subject}]: {row.before} → {row.after}"
                     )
                 )
+    for gap in changed.gaps:
+        _say(visible(gap))
+    if changed.rest_same:
+        _say("of the rest, nothing changed" if changed.gaps else "nothing changed")
     if changed.nothing:
-        _say("nothing changed")
-    return YES if changed.nothing else NO
+        return YES
+    return COULD_NOT_TELL if changed.rest_same else NO
 
 
 # explaining

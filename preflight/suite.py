@@ -20,7 +20,7 @@ from checks.core.signals import ENDING
 from checks.core.verdict import LOOKS, Verdict
 from checks.ledger.document import Ledger
 from checks.report.terminal import Style, render
-from checks.report.text import visible
+from checks.report.text import visible, wants_ascii
 from checks.session import Options, Session, open_session
 from preflight.output import Output, whisper
 from preflight.plugin import QUIET
@@ -384,11 +384,11 @@ class Suite:
             return
 
         writer = self.config.get_terminal_writer()
-        encoding = getattr(writer._file, "encoding", None) or "ascii"  # noqa: SLF001 - no public way
+        encoding = getattr(writer._file, "encoding", None)  # noqa: SLF001 - no public way
         style = Style(
             width=writer.fullwidth,
             colour=writer.hasmarkup,
-            unicode=encoding.lower().replace("-", "").startswith("utf"),
+            unicode=not wants_ascii(os.environ, encoding),
         )
         ledger = Ledger(file=str(self.session.path), sha256="", row=self.session.ledger)
         try:

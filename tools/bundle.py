@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -28,6 +28,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LEAVE_OUT = ["tests", ".ci", "requirements-dev.lock"]
 """What a box does not need in order to run the suite."""
+
+OWN = ["expected/hosts", "expected/measured"]
+"""Where a user's own profiles and measured numbers lie; git ignores them there."""
 
 OLDEST_GLIBC = {"x86_64": 5, "aarch64": 17}
 """The first glibc 2.x for which wheels exist on each architecture (PEP 513, PEP 599)."""
@@ -139,8 +142,18 @@ def committed(name: str) -> str:
     return git("show", f"HEAD:{name}").decode()
 
 
-def pack(target: Path, wheels: Path, note: str, commit: str, moment: int) -> None:
-    """Write the bundle; the same commit and wheels give the same bytes."""
+def own_files() -> list[str]:
+    """Name the user's own profiles and measured numbers, which no commit holds."""
+    names = git("ls-files", "--others", "-z", "--", *OWN).decode(errors="surrogateescape")
+    return sorted(
+        name for name in names.split("\0") if name.endswith(".toml") and (ROOT / name).is_file()
+    )
+
+
+def pack(
+    target: Path, wheels: Path, note: str, commit: str, moment: int, own: Sequence[str] = ()
+) -> None:
+    """Write the bundle; the same commit, files of the user's own and wheels give the same bytes."""
     top = target.name.removesuffix(".tar.gz")
     partial = target.with_name(target.name + ".part")
     with (
@@ -167,6 +180,8 @@ def pack(target: Path, wheels: Path, note: str, commit: str, moment: int) -> Non
             source = checkout.extractfile(entry) if entry.isreg() else None
             entry.name = f"{top}/{entry.name}"
             add(entry, source.read() if source else None)
+        for name in own:
+            add_file(name, (ROOT / name).read_bytes())
         add_file(".commit", f"{commit}\n".encode())
         add_file("BUNDLE", note.encode())
         for wheel in sorted(wheels.iterdir()):
@@ -216,11 +231,14 @@ def main() -> None:
         wheels.mkdir()
         print(f"preflight: fetching {len(wanted)} wheels for Python {asked.python} on {arch}")
         download(wanted, asked.python, arch, wheels)
-        pack(target, wheels, note, commit, moment)
+        own = own_files()
+        pack(target, wheels, note, commit, moment, own)
 
     digest = hashlib.sha256(target.read_bytes()).hexdigest()
     print(f"preflight: {target.relative_to(ROOT)}, {target.stat().st_size / 1e6:.1f} MB")
     print(f"  sha256 {digest}")
+    if own:
+        print(f"  your own: {', '.join(own)}")
     print(f"  on the box: tar xf {target.name} && cd {target.name.removesuffix('.tar.gz')}")
     print("  then:       make preflight HOST=local")
 

@@ -24,6 +24,8 @@ T = TypeVar("T")
 LOCAL_HOST = "local"
 HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 """A host's name becomes a folder and part of file names."""
+_CLOSE = 0.8
+"""How near a name must be to be guessed: all names of checks begin alike."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +47,11 @@ class Loaded:
 
 
 def known_hosts(folders: Sequence[Path]) -> list[str]:
-    """List the hosts that have a profile."""
+    """List the hosts that have a profile, under a name that `--host` takes."""
     names: set[str] = set()
     for folder in folders:
         names.update(path.stem for path in (folder / "hosts").glob("*.toml"))
-    return sorted(names)
+    return sorted(name for name in names if HOST_NAME.fullmatch(name))
 
 
 def load_host(
@@ -176,7 +178,7 @@ def _slips(
     problems = []
     for key, name in named:
         if checks is not None and name not in checks:
-            close = difflib.get_close_matches(name, checks, n=1)
+            close = difflib.get_close_matches(name, checks, n=1, cutoff=_CLOSE)
             wanted = (
                 f"did you mean `{close[0]}`?" if close else "`preflight explain` lists them all"
             )

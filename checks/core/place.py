@@ -8,12 +8,16 @@ from dataclasses import dataclass
 THIS = "this"
 KINDS = ("pid", "port", "process", "unit", "container")
 _NUMBER_KINDS = ("pid", "port")
-_WANTED = "`this`, " + ", ".join(
-    f"`{kind}:{'N' if kind in _NUMBER_KINDS else 'NAME'}`" for kind in KINDS
-)
 LARGEST_PORT = 65_535
 SHORTEST_CONTAINER_ID = 12
 """As container tools print it; shorter prefixes would fit several."""
+CONTAINER_ID = f"{SHORTEST_CONTAINER_ID} to 64 hexadecimal digits; `docker ps --no-trunc` shows it"
+_WANTED = "`this`, " + ", ".join(
+    f"`container:ID` ({CONTAINER_ID})"
+    if kind == "container"
+    else f"`{kind}:{'N' if kind in _NUMBER_KINDS else 'NAME'}`"
+    for kind in KINDS
+)
 
 
 class PlaceError(ValueError):
@@ -51,7 +55,7 @@ def parse_place(text: str) -> Place:
             raise PlaceError(f"{kind}: and a number from 1 to {largest}")
         return Place(kind, str(int(name)))
     if kind == "container" and not re.fullmatch(rf"[0-9a-f]{{{SHORTEST_CONTAINER_ID},64}}", name):
-        raise PlaceError("container: and the first 12 to 64 hexadecimal digits of its id")
+        raise PlaceError(f"`container:ID` ({CONTAINER_ID})")
     if not re.fullmatch(r"[A-Za-z0-9@_.:\\-]{1,255}", name):
         raise PlaceError(f"{kind}: and a name of letters, digits and @ _ . : -")
     return Place(kind, name)

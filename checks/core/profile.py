@@ -6,12 +6,13 @@ Every section is a dataclass here; the JSON Schema in `expected/schema/` is made
 from __future__ import annotations
 
 import datetime
+import difflib
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from checks.core.place import THIS, PlaceError, parse_place
+from checks.core.place import CONTAINER_ID, THIS, PlaceError, parse_place
 from checks.core.reader import NAME, setting
 
 SCHEMA_ID = "https://preflight.invalid/schema/profile-1.json"
@@ -42,6 +43,47 @@ def _command(command: str | tuple[str, ...]) -> str:
     return "" if words else "a command, or leave the key out"
 
 
+_ARCHITECTURES = {
+    "amd64": "x86_64",
+    "x64": "x86_64",
+    "x86_64": "x86_64",
+    "arm64": "aarch64",
+    "aarch64": "aarch64",
+}
+"""What packages and containers call an architecture, and what Linux does."""
+ENGINES = (
+    "llama.cpp",
+    "llama-cpp-python",
+    "llama-server",
+    "llamafile",
+    "koboldcpp",
+    "ollama",
+    "vllm",
+    "sglang",
+)
+"""Engines that checks know by name: a slip in one of these would quietly make it a stranger."""
+_SURELY_A_SLIP = 0.92
+"""Leaves `llama` alone, which is near to `ollama` and means another."""
+
+
+def _architecture(name: str) -> str:
+    meant = _ARCHITECTURES.get(name.lower().replace("-", "_").replace(" ", ""), name)
+    return "" if name == meant else f"what uname -m prints: {meant}"
+
+
+def _engine(name: str) -> str:
+    """Any engine may be named, but not one that is known in a spelling that is not."""
+    if name.lower() in ENGINES:
+        return ""
+    known = {_letters(engine): engine for engine in ENGINES}
+    close = difflib.get_close_matches(_letters(name), known, n=1, cutoff=_SURELY_A_SLIP)
+    return f"an engine; did you mean `{known[close[0]]}`?" if close else ""
+
+
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
 def _virtualization(name: str) -> str:
     """Hypervisors are too many to list, but these words are none."""
     words = name.lower()
@@ -69,7 +111,9 @@ class Hardware:
     """What the box should be made of. What is left out is not judged."""
 
     architecture: str | None = setting(
-        "Machine type as `uname -m` prints it: x86_64, aarch64.", default=None
+        "Machine type as `uname -m` prints it: x86_64, aarch64.",
+        default=None,
+        check=_architecture,
     )
     virtualization: str | None = setting(
         "`none` (bare metal), `vm` (any hypervisor), or the hypervisor's name: kvm, vmware, …",
@@ -137,7 +181,10 @@ class Serve:
         check=_serve_name,
     )
     engine: str = setting(
-        "Engine: llama.cpp, vllm, sglang, ollama, …", default="", pattern=r".{0,60}"
+        "Engine: llama.cpp, vllm, sglang, ollama, …",
+        default="",
+        pattern=r".{0,60}",
+        check=_engine,
     )
     command: str | tuple[str, ...] | None = setting(
         "Command line that starts it, as a shell line or as a list.", default=None, check=_command
@@ -145,7 +192,8 @@ class Serve:
     env: dict[str, str] = setting("Environment that it is started with.", default_factory=dict)
     where: str = setting(
         "Whose limits apply: `this` (started from where the suite runs), `pid:N`, `port:N`, "
-        "`process:NAME`, `unit:NAME` (systemd), `container:ID`.",
+        "`process:NAME`, `unit:NAME` (systemd), "
+        f"`container:ID` ({CONTAINER_ID}).",
         default=THIS,
         check=_place,
     )

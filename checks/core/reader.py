@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import fractions
 import math
 import re
 import types
@@ -134,9 +135,7 @@ class _Reading:
             if name in data:
                 values[name] = self.checked(hints[name], data[name], key, field)
             elif field.default is MISSING and field.default_factory is MISSING:
-                self.complain(
-                    key, "missing", f"{describe(hints[name], field)} ({field.metadata['doc']})"
-                )
+                self.complain(key, "missing", _line(name, hints[name], field))
         if len(self.problems) > before:
             return None
         instance: object = cls(**values)
@@ -177,6 +176,8 @@ class _Reading:
         if hint is datetime.date and isinstance(data, datetime.datetime):
             good = False
         if not good or not within(data, field):
+            if isinstance(data, str) and hint in (int, float) and path.endswith("_bytes"):
+                wanted += _in_bytes(data)
             self.complain(path, f"found {show(data)}", wanted)
             return None
         if isinstance(data, str) and "\x00" in data:
@@ -251,6 +252,8 @@ _WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true o
 def describe(hint: Any, field: Field[Any]) -> str:  # noqa: ANN401
     """Say what a key wants, for errors."""
     metadata = field.metadata
+    if len(metadata.get("choices", ())) == 1:
+        return f"wanted: {metadata['choices'][0]}"
     if metadata.get("choices"):
         return "wanted: one of " + ", ".join(str(choice) for choice in metadata["choices"])
     word = _WORDS.get(hint, "a date such as 2026-01-31" if hint is datetime.date else "a value")
@@ -263,6 +266,27 @@ def describe(hint: Any, field: Field[Any]) -> str:  # noqa: ANN401
     if hint is str:
         word = metadata.get("form") or pattern or word
     return f"wanted: {word}{', ' + ' and '.join(bounds) if bounds else ''}"
+
+
+def _line(name: str, hint: Any, field: Field[Any]) -> str:  # noqa: ANN401
+    """Say what a key that is missing wants; the line itself where only one will do."""
+    choices = field.metadata["choices"]
+    if len(choices) == 1:
+        return f"wanted: a line {name} = {choices[0]}"
+    return f"{describe(hint, field)} ({field.metadata['doc']})"
+
+
+_SIZE = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([KMGTP]?)(i?)B\s*", re.IGNORECASE)
+
+
+def _in_bytes(text: str) -> str:
+    """Say how to write a size such as `256 GiB`; nothing where it is none."""
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        return ""
+    number, prefix, binary = found.groups()
+    unit = (1_024 if binary else 1_000) ** " KMGTP".index(prefix.upper() or " ")
+    return f"; write {round(fractions.Fraction(number) * unit):_}"
 
 
 def within(data: object, field: Field[Any]) -> bool:

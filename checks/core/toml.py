@@ -86,7 +86,7 @@ def parse_toml(raw: bytes, name: str) -> Document:
     try:
         data = tomli.loads(text)
     except tomli.TOMLDecodeError as error:
-        wanted = f"mend the TOML at column {error.colno}"
+        wanted = f"mend the TOML at column {error.colno}{_UNCLOSED.get(error.msg, '')}"
         raise ProfileError(
             Problem(file=name, line=error.lineno, found=f"{error.msg}", wanted=wanted)
         ) from error
@@ -102,6 +102,16 @@ def parse_toml(raw: bytes, name: str) -> Document:
         raise ProfileError(Problem(file=name, line=where, found=found, wanted=wanted)) from error
     digest = hashlib.sha256(raw).hexdigest()
     return Document(file=name, sha256=digest, data=data, lines=_lines(text))
+
+
+_OPEN_ABOVE = ": a text that begins on this line or above it has no closing quote"
+_UNCLOSED = {
+    r"Illegal character '\n'": ": a text that begins on this line has no closing quote",
+    "Unterminated string": _OPEN_ABOVE,
+    'Expected "\'"': _OPEN_ABOVE,
+    "Expected \"'''\"": _OPEN_ABOVE,
+}
+"""What tomli says where the end of a text is missing, and what that means."""
 
 
 def _first(pattern: str, text: str) -> int | None:

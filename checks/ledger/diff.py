@@ -20,8 +20,12 @@ class Move(str, Enum):
     """Same verdict for another cause, reason or basis."""
     NEW = "new"
     GONE = "gone"
-    UNDECIDED = "not judged"
-    """It was judged before and is not any more."""
+    UNDECIDED = "unknown now"
+    """It was judged before, and now nobody can tell."""
+    APPLIES = "judged now"
+    """There was nothing to compare it with before, and now there is."""
+    NO_LONGER_APPLIES = "no longer judged"
+    """There was something to compare it with before, and now there is nothing."""
     STRUCK_OUT = "struck out"
     """The earlier verdict rested on a part that has been replaced."""
 
@@ -43,11 +47,27 @@ class Difference:
 
     parts: tuple[PartChange, ...]
     findings: tuple[FindingChange, ...]
+    open_after: tuple[Finding, ...] = ()
+    """Earlier findings of what the later run did not get to judge."""
+    open_before: tuple[Finding, ...] = ()
+    """Later findings of what the earlier run did not get to judge."""
+
+    @property
+    def rest_same(self) -> bool:
+        """Whether nothing changed, that is worth a word, of what both runs judged."""
+        return not self.findings and not self.real_parts
 
     @property
     def nothing(self) -> bool:
-        """Whether nothing changed that is worth a word."""
-        return not self.findings and not self.real_parts
+        """Whether nothing changed, and both runs judged all that one of them judged."""
+        return self.rest_same and not self.gaps
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """Say what cannot be compared because one of the runs did not get to judge it."""
+        after = _gap(self.open_after, "now", "failed then")
+        before = _gap(self.open_before, "then", "failed now")
+        return tuple(filter(None, (after, before)))
 
     @property
     def real_parts(self) -> tuple[PartChange, ...]:
@@ -80,7 +100,29 @@ def difference(before: Ledger, after: Ledger) -> Difference:
         change = _change(key, old.get(key), new.get(key), replaced)
         if change is not None:
             changes.append(change)
-    return Difference(parts=parts, findings=tuple(changes))
+    both = sorted(set(old) & set(new))
+    return Difference(
+        parts=parts,
+        findings=tuple(changes),
+        open_after=tuple(old[key] for key in both if not _reached(new[key])),
+        open_before=tuple(
+            new[key] for key in both if _reached(new[key]) and not _reached(old[key])
+        ),
+    )
+
+
+def _reached(finding: Finding) -> bool:
+    """Whether the run got as far as judging it."""
+    return finding.verdict is not Verdict.NOT_RUN and finding.reason is not Reason.INTERRUPTED
+
+
+def _gap(rows: tuple[Finding, ...], missed: str, failed: str) -> str:
+    if not rows:
+        return ""
+    names = [row.name for row in rows if row.verdict is Verdict.FAIL]
+    fails = f" ({len(names)} of them {failed}: {', '.join(names)})" if names else ""
+    checks = "1 check was" if len(rows) == 1 else f"{len(rows)} checks were"
+    return f"{checks} not judged {missed}{fails}"
 
 
 def _change(
@@ -98,20 +140,20 @@ _JUDGED = (Verdict.PASS, Verdict.FAIL)
 
 
 def _move(old: Finding | None, new: Finding | None, replaced: set[str]) -> Move | None:
-    """Say how a finding moved; None where it did not, or where nobody can tell."""
+    """Say how a finding moved; None where it did not, or where nobody can tell (the gaps)."""
     if old is None or new is None:
         return Move.NEW if old is None else Move.GONE
-    if Verdict.NOT_RUN in (old.verdict, new.verdict) or Reason.INTERRUPTED in (
-        old.reason,
-        new.reason,
-    ):
+    if not _reached(old) or not _reached(new):
         return None
     if _rests_on(old, replaced):
         return Move.STRUCK_OUT
     if new.verdict not in _JUDGED:
         if old.verdict in _JUDGED:
-            return Move.UNDECIDED
+            away = new.verdict is Verdict.NOT_APPLICABLE
+            return Move.NO_LONGER_APPLIES if away else Move.UNDECIDED
         return None if (old.verdict, old.reason) == (new.verdict, new.reason) else Move.CHANGED
+    if old.verdict is Verdict.NOT_APPLICABLE:
+        return Move.APPLIES  # it was not judged before: neither better nor worse
     before, after = LOOKS[old.verdict].severity, LOOKS[new.verdict].severity
     if before != after:
         return Move.WORSE if after > before else Move.BETTER

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from checks.core.finding import Finding
+from checks.core.outcome import WAIVER_CHECK
 from checks.core.verdict import LOOKS, Excuse, ExitEffect, Reason, RunVerdict, Verdict
 from checks.ledger.diff import Difference
 from checks.ledger.document import Ledger, utc_text
@@ -26,7 +27,11 @@ _EXCUSED = {
     Excuse.SCOPE: "FAIL outside the scope",
     Excuse.OPTIONAL: "FAIL of an optional check",
 }
+_NOT_DECLARED = ("not declared", "the profile declares no")
+"""How the fact begins where the profile could have given something to compare with."""
+_IN_USE, _IN_USE_MANY = "waiver in use", "waivers in use"
 _INDENT = 2
+_AREA_WIDTH = 12
 _KEY_WIDTH = 7
 
 
@@ -92,7 +97,8 @@ def _head(console: Console, ledger: Ledger) -> None:
     line.append(visible(f"  {ledger.row['host']}{scope}{kind}"), style="bold")
     line.append(f"  {run['started_utc'][:19].replace('T', ' ')}Z, {run['elapsed_s']:.1f} s")
     line.append(f", exit code {run['exit_code']}")
-    console.print(line)
+    _heading(console, line)
+    used = sum(_in_use(row) for row in ledger.findings)
     words = (
         (counts["fail"] - counts["waived"], "failed"),
         (counts["waived"], "waived"),
@@ -100,7 +106,8 @@ def _head(console: Console, ledger: Ledger) -> None:
         (counts["not-run"], "not run"),
         (counts["confirmed"], "passed"),
         (counts["unconfirmed"], "passed unconfirmed"),
-        (counts["not-applicable"], "not applicable"),
+        (counts["not-applicable"] - used, "not applicable"),
+        (used, _IN_USE if used == 1 else _IN_USE_MANY),
     )
     shown = [f"{count} {word}" for count, word in words if count]
     _wrapped(console, " · ".join(shown) or "nothing was judged", indent=_INDENT)
@@ -193,22 +200,71 @@ def _areas(console: Console, findings: list[Finding]) -> None:
     console.print()
     for area in sorted({row.check.partition(".")[0] for row in findings}):
         rows = [row for row in findings if row.check.partition(".")[0] == area]
-        counts = []
-        for verdict in sorted(Verdict, key=lambda v: -LOOKS[v].severity):
-            those = [row for row in rows if row.verdict is verdict]
-            waived = sum(row.excused is Excuse.WAIVER for row in those)
-            words = ((len(those) - waived, LOOKS[verdict].label), (waived, "waived"))
-            counts += [f"{count} {word}" for count, word in words if count]
-        console.print(Text(f"{area:<12}{', '.join(counts)}"))
+        margin = f"{area:<{_AREA_WIDTH - 1}} "
+        _wrapped(console, ", ".join(_counts(rows)), indent=len(margin), margin=margin)
     _named(console, "not run", [row for row in findings if row.verdict is Verdict.NOT_RUN])
     passed = [row for row in findings if row.verdict is Verdict.PASS and not row.confirmed]
     if passed:
         names = ", ".join(f"{row.name} ({row.basis.value if row.basis else '-'})" for row in passed)
         _field(console, "assumed", f"passed unconfirmed: {names}")
+    _not_applicable(console, findings)
     optional = [row for row in findings if row.excused is Excuse.OPTIONAL]
     if optional:
         names = ", ".join(row.name for row in optional)
         _field(console, "without", f"optional by profile and undecided: {names}")
+
+
+def _counts(rows: list[Finding]) -> Iterable[str]:
+    """Count the findings of an area, with the words of the head."""
+    for verdict in sorted(Verdict, key=lambda v: -LOOKS[v].severity):
+        those = [row for row in rows if row.verdict is verdict]
+        waived = sum(row.excused is Excuse.WAIVER for row in those)
+        used = sum(_in_use(row) for row in those)
+        passed = sum(row.confirmed for row in those)
+        words: tuple[tuple[int, str], ...] = (
+            (len(those) - waived - used, LOOKS[verdict].label),
+            (waived, "waived"),
+            (used, _IN_USE if used == 1 else _IN_USE_MANY),
+        )
+        if verdict is Verdict.PASS:
+            words = ((passed, "passed"), (len(those) - passed, "passed unconfirmed"))
+        yield from (f"{count} {word}" for count, word in words if count)
+
+
+def _in_use(row: Finding) -> bool:
+    """Whether it says that a waiver is needed, which is nothing that does not apply."""
+    return row.check == WAIVER_CHECK and row.says.startswith("in use")
+
+
+def _not_applicable(console: Console, findings: list[Finding]) -> None:
+    """Say what nothing was compared with: a pass speaks of the rest alone."""
+    rows = [
+        row
+        for row in findings
+        if row.verdict is Verdict.NOT_APPLICABLE and row.check != WAIVER_CHECK
+    ]
+    loose = [row for row in rows if row.says.startswith(_NOT_DECLARED)]
+    if loose:
+        has = "has" if len(loose) == 1 else "have"
+        text = f"{len(loose)} {has} nothing to compare with until a profile declares it"
+        _field(console, "n/a", f"{text}: {', '.join(_folded(loose))}")
+    _named(console, "n/a", [row for row in rows if row not in loose])
+
+
+def _folded(rows: list[Finding]) -> Iterable[str]:
+    """Name rows shortly, those of one group as one: `identity ×4, cpu.threads`."""
+    one_area = len({row.check.partition(".")[0] for row in rows}) == 1
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for row in rows:
+        name = row.check.partition(".")[2] if one_area else row.check
+        group = ".".join(name.split(".")[: 1 if one_area else 2])
+        groups.setdefault(group, []).append((name, row.subject))
+    for group, members in groups.items():
+        name, subject = members[0]
+        if len(members) > 1:
+            yield f"{group} ×{len(members)}"
+        else:
+            yield name if subject == "box" else f"{name} [{subject}]"
 
 
 def _named(console: Console, key: str, rows: list[Finding]) -> None:
@@ -222,7 +278,7 @@ def _notes(console: Console, findings: list[Finding]) -> None:
     for row in findings:
         for note in row.notes if row.verdict is Verdict.PASS else ():
             _field(console, "note", f"{row.name}: {note}")
-        if row.verdict is Verdict.NOT_APPLICABLE and row.check == "profile.waiver":
+        if row.verdict is Verdict.NOT_APPLICABLE and row.check == WAIVER_CHECK:
             _field(console, "waiver", f"{row.subject} {row.says}")
 
 
@@ -234,7 +290,12 @@ def _changes(console: Console, compared: tuple[str, Difference] | None) -> None:
     if changed.nothing:
         _field(console, "since", f"nothing changed since {name}")
         return
-    _field(console, "since", f"changes since {name}:")
+    gaps = "; ".join(changed.gaps)
+    if gaps:
+        rest = "nothing changed" if changed.rest_same else "these changes:"
+        _field(console, "since", f"compared with {name}: {gaps}; of the rest, {rest}")
+    else:
+        _field(console, "since", f"changes since {name}:")
     for part in changed.real_parts:
         text = f"{part.slot}: kind {part.kind.value}, identity {part.identity.value}"
         _wrapped(console, f"{text}: {part.before} → {part.after}", indent=_INDENT + _KEY_WIDTH + 1)
@@ -270,18 +331,19 @@ def _heading(console: Console, line: Text) -> None:
 
 def _field(console: Console, key: str, value: str) -> None:
     if value:
-        _wrapped(console, value, indent=_INDENT + _KEY_WIDTH + 1, key=key)
+        margin = Text(f"{'':{_INDENT}}{key:<{_KEY_WIDTH}} ", style="bold")
+        _wrapped(console, value, indent=_INDENT + _KEY_WIDTH + 1, margin=margin)
 
 
-def _wrapped(console: Console, value: str, *, indent: int, key: str = "") -> None:
-    """Print a paragraph with a hanging indent, its key in the margin."""
+def _wrapped(console: Console, value: str, *, indent: int, margin: str | Text = "") -> None:
+    """Print a paragraph with a hanging indent, and what stands in the margin of its first line."""
     width = console.width
     text = Text(visible(value))
     lines = text.wrap(console, max(width - indent, 20), tab_size=4)
     for number, line in enumerate(lines):
         line.rstrip()
-        margin = f"{'':{_INDENT}}{key:<{_KEY_WIDTH}} " if key and number == 0 else " " * indent
-        console.print(Text.assemble((margin[:indent], "bold"), line), soft_wrap=True)
+        before = margin if margin and number == 0 else " " * indent
+        console.print(Text.assemble(before, line), soft_wrap=True)
 
 
 __all__ = ["Style", "render"]

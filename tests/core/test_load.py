@@ -93,6 +93,19 @@ def test_problems_of_all_files_are_told_at_once(tmp_path):
     assert len(lines) == 4
 
 
+def test_a_far_fetched_guess_at_a_check_is_not_made(tmp_path):
+    write_profile(tmp_path, "box", '[checks.optional]\n"machine.nope" = "r"\n')
+    with pytest.raises(ProfileError, match="`preflight explain` lists them all") as caught:
+        load_host("box", [tmp_path], CHECKS)
+    assert "did you mean" not in str(caught.value)
+
+
+def test_a_profile_whose_name_no_host_can_have_is_not_offered(tmp_path):
+    write_profile(tmp_path, "büro", "")
+    write_profile(tmp_path, "zeta", "")
+    assert known_hosts([tmp_path]) == ["zeta"]
+
+
 def test_judges_see_the_profile_as_the_ledger_keeps_it(tmp_path):
     write_profile(
         tmp_path,

@@ -10,9 +10,10 @@ import tomli
 
 from checks.core.errors import ProfileError
 from checks.core.expectation import ExpectationFile
-from checks.core.profile import Hardware, Profile, Waiver
+from checks.core.profile import ENGINES, Hardware, Profile, Waiver
 from checks.core.reader import json_schema, read_document
 from checks.core.toml import LARGEST_FILE_BYTES, load_toml, parse_toml
+from checks.engines.threads import is_engine
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "expected" / "schema" / "profile-1.json"
@@ -31,10 +32,10 @@ def problems(text, kind=Profile):
 
 ONE = [
     # what is wrong, file, line, key, found, wanted
-    ("missing key", "", None, "schema", "missing", "Version of this format"),
-    ("wrong version", "schema = 2", 1, "schema", "found 2", "one of 1"),
-    ("true is no number", "schema = true", 1, "schema", "found True", "one of 1"),
-    ("1.0 is no whole number", "schema = 1.0", 1, "schema", "found 1.0", "one of 1"),
+    ("missing key", "", None, "schema", "missing", "wanted: a line schema = 1"),
+    ("wrong version", "schema = 2", 1, "schema", "found 2", "wanted: 1"),
+    ("true is no number", "schema = true", 1, "schema", "found True", "wanted: 1"),
+    ("1.0 is no whole number", "schema = 1.0", 1, "schema", "found 1.0", "wanted: 1"),
     ("unknown key", "schema = 1\nhardwear = 1", 2, "hardwear", "unknown key", "`hardware`"),
     ("unknown table", "schema = 1\n\n[gpu]\nx = 1", 3, "gpu", "unknown key", "known keys are"),
     (
@@ -109,7 +110,23 @@ ONE = [
         3,
         "hardware.memory_total_bytes",
         "found '64 GiB'",
-        "a whole number",
+        "a whole number, at least 1; write 68_719_476_736",
+    ),
+    (
+        "another name of an architecture",
+        'schema = 1\n[hardware]\narchitecture = "amd64"',
+        3,
+        "hardware.architecture",
+        "found 'amd64'",
+        "wanted: what uname -m prints: x86_64",
+    ),
+    (
+        "a slip in an engine's name",
+        'schema = 1\n[[serve]]\nname = "a"\nengine = "llamacpp"',
+        4,
+        "serve[0].engine",
+        "found 'llamacpp'",
+        "did you mean `llama.cpp`?",
     ),
     (
         "no such key is assumed",
@@ -158,7 +175,7 @@ ONE = [
         4,
         "serve[0].where",
         "found 'pod:x'",
-        "container:NAME",
+        "`container:ID` (12 to 64 hexadecimal digits",
     ),
     (
         "a number in the environment",
@@ -274,6 +291,22 @@ def test_a_file_that_is_no_toml_says_where(raw, line, found):
     assert found in problem.found
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "where"),
+    [
+        ('schema = 1\na = "x\nb = 1\n', 2, "on this line has"),
+        ('schema = 1\na = "x', 2, "on this line or above it has"),
+        ("schema = 1\na = 'x\nb = 1\n", 4, "on this line or above it has"),
+        ('schema = 1\na = """x\n', 3, "on this line or above it has"),
+        ("schema = 1\na = '''x\n", 3, "on this line or above it has"),
+    ],
+)
+def test_a_text_without_its_end_is_called_that(text, line, where):
+    (problem,) = problems(text)
+    assert problem.line == line
+    assert f"a text that begins {where} no closing quote" in problem.wanted
+
+
 def test_a_file_that_is_not_there_or_is_a_folder_says_so(tmp_path):
     for path in (tmp_path / "absent.toml", tmp_path):
         with pytest.raises(ProfileError, match="cannot be read"):
@@ -311,6 +344,68 @@ def test_what_is_left_out_has_its_default_and_is_not_judged():
     profile = read("schema = 1")
     assert profile == Profile(schema=1)
     assert profile.hardware == Hardware()
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("256 GiB", "274_877_906_944"),
+        ("256gib", "274_877_906_944"),
+        ("1.5TB", "1_500_000_000_000"),
+        ("500 MB", "500_000_000"),
+        ("64 KiB", "65_536"),
+        ("7 B", "7"),
+    ],
+)
+def test_a_size_in_words_is_answered_with_the_number_to_write(text, count):
+    (problem,) = problems(f'schema = 1\n[paths]\ntmp_free_min_bytes = "{text}"')
+    assert problem.wanted.endswith(f"; write {count}")
+
+
+@pytest.mark.parametrize("text", ["lots", "256", "256 G", "-1 GiB", "1e3 GiB", "٣ GiB", ""])
+def test_what_is_no_size_gets_no_number(text):
+    (problem,) = problems(f'schema = 1\n[paths]\ntmp_free_min_bytes = "{text}"')
+    assert "write" not in problem.wanted
+    assert "a whole number" in problem.wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("amd64", "x86_64"),
+        ("x86-64", "x86_64"),
+        ("X86_64", "x86_64"),
+        ("x64", "x86_64"),
+        ("arm64", "aarch64"),
+        ("AArch64", "aarch64"),
+    ],
+)
+def test_an_architecture_has_the_name_that_linux_gives_it(name, meant):
+    (problem,) = problems(f'schema = 1\n[hardware]\narchitecture = "{name}"')
+    assert problem.wanted == f"wanted: what uname -m prints: {meant}"
+
+
+@pytest.mark.parametrize("name", ["x86_64", "aarch64", "ppc64le", "riscv64", "i686"])
+def test_what_uname_prints_is_an_architecture(name):
+    assert read(f'schema = 1\n[hardware]\narchitecture = "{name}"').hardware.architecture == name
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("llama_cpp", "llama.cpp"), ("Llama CPP", "llama.cpp"), ("llamaserver", "llama-server")],
+)
+def test_a_known_engine_in_another_spelling_is_a_slip(name, meant):
+    (problem,) = problems(f'schema = 1\n[[serve]]\nname = "a"\nengine = "{name}"')
+    assert f"did you mean `{meant}`?" in problem.wanted
+
+
+@pytest.mark.parametrize("name", [*ENGINES, "vLLM", "llama", "tgi", "vllm-omni", "mine", ""])
+def test_any_other_engine_may_be_named(name):
+    assert read(f'schema = 1\n[[serve]]\nname = "a"\nengine = "{name}"').serve[0].engine == name
+
+
+def test_every_engine_that_is_guessed_is_one_that_checks_know():
+    assert [name for name in ENGINES if not is_engine(name)] == []
 
 
 def test_a_whole_profile_is_read():

@@ -43,6 +43,8 @@ PASS = {"verdict": Verdict.PASS, "cause": "", "reason": None}
 FAIL = {"verdict": Verdict.FAIL, "cause": "too-little", "reason": None}
 UNKNOWN = {"verdict": Verdict.UNKNOWN, "cause": "", "reason": Reason.NOT_OBSERVABLE}
 AWAY = {"verdict": Verdict.NOT_APPLICABLE, "cause": "", "reason": None}
+NOT_RUN = {"verdict": Verdict.NOT_RUN, "cause": "", "reason": None}
+CUT_OFF = {"verdict": Verdict.UNKNOWN, "cause": "", "reason": Reason.INTERRUPTED}
 DIGEST = "changed"
 GPU = "gpu[0000:4b:00.0]"
 
@@ -66,12 +68,35 @@ def test_a_ledger_and_itself_differ_in_nothing(made):
         (UNKNOWN, PASS, Move.BETTER),
         (FAIL, {**FAIL, "cause": "too-much"}, Move.CHANGED),
         (UNKNOWN, {**UNKNOWN, "reason": Reason.LOST}, Move.CHANGED),
+        # neither better nor worse: on one of the two sides nothing was compared
+        (AWAY, PASS, Move.APPLIES),
+        (AWAY, FAIL, Move.APPLIES),
+        (PASS, AWAY, Move.NO_LONGER_APPLIES),
+        (FAIL, AWAY, Move.NO_LONGER_APPLIES),
+        (UNKNOWN, AWAY, Move.CHANGED),
     ],
 )
 def test_how_a_finding_moved(made, before, after, move):
     # no fingerprint part of its premise changes here
     old, new = with_finding(made, **before), with_finding(made, **after)
     assert moves(old, new) == {MEMORY: move}
+
+
+@pytest.mark.parametrize("missed", [NOT_RUN, CUT_OFF])
+def test_what_a_run_did_not_get_to_judge_is_a_gap_and_not_the_same_as_before(made, missed):
+    failed, cut = with_finding(made, **FAIL), with_finding(made, **missed)
+    changed = difference(failed, cut)
+    assert changed.findings == ()
+    assert changed.rest_same
+    assert not changed.nothing
+    name = "machine.memory.total [box]"
+    assert changed.gaps == (f"1 check was not judged now (1 of them failed then: {name})",)
+    assert difference(cut, failed).gaps == (
+        f"1 check was not judged then (1 of them failed now: {name})",
+    )
+    assert difference(cut, cut).gaps == ("1 check was not judged now",)
+    two = with_finding(cut, ("machine.clock.past", "box"), **missed)
+    assert difference(with_finding(made, **PASS), two).gaps == ("2 checks were not judged now",)
 
 
 def test_other_numbers_in_the_same_verdict_are_no_change(made):
@@ -134,6 +159,13 @@ def test_the_command_says_what_changed_in_words_and_in_its_exit_code(made, tmp_p
         path.write_bytes(pretty(row))
         return str(path)
 
+    cut = write(with_finding(made, **CUT_OFF), "cut.json")
+    failed = write(with_finding(made, **FAIL), "failed.json")
+    assert main(["diff", failed, cut]) == 10
+    assert capsys.readouterr().out == (
+        "1 check was not judged now (1 of them failed then: machine.memory.total [box])\n"
+        "of the rest, nothing changed\n"
+    )
     before = write(with_finding(made, **PASS), "before.json")
     after = write(with_part(with_finding(made, **FAIL), GPU, identity=DIGEST), "after.json")
     assert main(["diff", before, before]) == 0
@@ -141,5 +173,7 @@ def test_the_command_says_what_changed_in_words_and_in_its_exit_code(made, tmp_p
     assert main(["diff", before, after]) == 1
     out = capsys.readouterr().out
     assert "part   gpu[0000:4b:00.0]: kind same, identity changed" in out
-    assert "worse      machine.memory.total [box]: pass: declared → fail: too-little" in out
+    assert "worse           machine.memory.total [box]: pass: declared → fail: too-little" in out
+    assert main(["diff", cut, after]) == 1, "a part changed, whatever was not judged"
+    assert "1 check was not judged then" in capsys.readouterr().out
     assert main(["diff", before, str(tmp_path / "absent.json")]) == 2

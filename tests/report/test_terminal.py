@@ -16,7 +16,8 @@ from checks.ledger.document import Ending, Ledger, assemble
 from checks.ledger.schema import problems
 from checks.ledger.store import empty_begin
 from checks.report.terminal import Style, render
-from checks.report.text import ascii_only, visible
+from checks.report.text import ascii_only, visible, wants_ascii
+from tests.support.runs import LEDGER_1, clean_environment, cli, pytest_run
 
 GOLDEN = Path(__file__).parent / "golden"
 PATH = "/var/lib/preflight/h100-1/20260131T120000Z-h100-1-8gpu-h100-80gb-hbm3-x.json"
@@ -170,6 +171,7 @@ CHANGES = Difference(
     ),
 )
 NOTHING = Difference(parts=(), findings=())
+GAPS = Difference(parts=(), findings=(), open_after=(BAD, ALSO_GOOD))
 BEFORE = "/var/lib/preflight/h100-1/20260130T120000Z-h100-1-8gpu-h100-80gb-hbm3-pass.json"
 
 WIDE, NARROW = Style(width=80), Style(width=60)
@@ -206,6 +208,25 @@ CASES = {
         WIDE,
         None,
     ),
+    "not-declared": (
+        make(
+            GOOD,
+            dataclasses.replace(ALSO_GOOD, subject="tmp", basis=Basis.ASSUMED, confirmed=False),
+            *(
+                finding(f"machine.{name}", Verdict.NOT_APPLICABLE, says=f"not declared: {name}")
+                for name in ("identity.product", "identity.container", "cpu.threads")
+            ),
+            finding(
+                "machine.disk.free",
+                Verdict.NOT_APPLICABLE,
+                "model-cache",
+                says="the profile declares no subject for it",
+            ),
+            finding("machine.clock.jump", Verdict.NOT_APPLICABLE, says="this kernel has no clock"),
+        ),
+        Style(width=40),
+        None,
+    ),
     "not-run": (
         make(
             GOOD,
@@ -232,6 +253,11 @@ CASES = {
         None,
     ),
 }
+
+
+def plain(text):
+    """Give a report as one line, so that words are found however they were wrapped."""
+    return " ".join(text.split())
 
 
 def shown(name):
@@ -269,6 +295,45 @@ def test_the_verdict_comes_first_and_the_path_last(name):
     assert text.startswith(f"{verdict}  h100-1")
     assert text.splitlines()[-1] == f"  ledger {PATH}"
     assert f"exit code {CASES[name][0].run['exit_code']}" in text
+
+
+def test_what_was_not_judged_now_is_not_said_to_be_unchanged():
+    shown_gaps = CASES["interrupted"][0]
+    text = plain(render(shown_gaps, WIDE, path=PATH, compared=(BEFORE, GAPS)))
+    assert (
+        "2 checks were not judged now (1 of them failed then: machine.memory.total [box])" in text
+    )
+    assert "of the rest, nothing changed" in text
+    assert "nothing changed since" not in text
+    both = dataclasses.replace(CHANGES, open_after=GAPS.open_after)
+    text = plain(render(shown_gaps, WIDE, path=PATH, compared=(BEFORE, both)))
+    assert "of the rest, these changes: gpu[3]: kind same" in text
+
+
+def test_a_pass_says_what_nothing_was_compared_with():
+    text = plain(shown("not-declared"))
+    assert (
+        "n/a 4 have nothing to compare with until a profile declares it: "
+        "cpu.threads, disk.free [model-cache], identity ×2 n/a this kernel has no clock: "
+        "machine.clock.jump [box]"
+    ) in text
+
+
+def test_head_and_areas_count_with_the_same_words():
+    text = plain(shown("not-declared"))
+    assert "1 passed · 1 passed unconfirmed · 5 not applicable" in text
+    assert "machine 1 passed, 1 passed unconfirmed, 5 not applicable" in text
+    text = plain(shown("waived"))
+    assert "1 passed · 1 waiver in use" in text
+    assert "profile 1 waiver in use" in text
+    assert "not applicable" not in text
+
+
+def test_what_is_wrapped_hangs_under_its_own_first_line():
+    lines = shown("not-declared").splitlines()
+    assert lines[1].startswith("  ")
+    (area,) = (n for n, line in enumerate(lines) if line.startswith("machine"))
+    assert lines[area + 1].startswith(" " * 12)
 
 
 def test_an_ascii_terminal_gets_ascii():
@@ -313,3 +378,37 @@ def test_visible_text_is_as_it_was():
 def test_ascii_text_keeps_its_meaning():
     assert ascii_only("é → x … 3 × 4 ≥ 5 · –") == "e -> x ... 3 x 4 >= 5 - -"
     assert ascii_only("漢") == r"\u6f22"
+
+
+@pytest.mark.parametrize(
+    ("environ", "encoding", "wanted"),
+    [
+        ({}, "utf-8", False),
+        ({}, "UTF8", False),
+        ({}, None, True),
+        ({}, "iso8859-1", True),
+        ({"LC_ALL": "en_US.UTF-8"}, "ascii", True),
+        ({"LC_ALL": "C"}, "utf-8", True),
+        ({"LC_ALL": "POSIX", "LANG": "en_US.UTF-8"}, "utf-8", True),
+        ({"LC_ALL": "C.UTF-8", "LANG": "C"}, "utf-8", False),
+        ({"LC_ALL": "", "LC_CTYPE": "C", "LANG": "en_US.UTF-8"}, "utf-8", True),
+        ({"LC_CTYPE": "en_US.UTF-8", "LANG": "C"}, "utf-8", False),
+        ({"LANG": "C"}, "utf-8", True),
+        ({"LANG": "de_DE.UTF-8"}, "utf-8", False),
+        # what Python has made of LANG=C before anybody could look
+        ({"LC_CTYPE": "C.UTF-8", "LANG": "C"}, "utf-8", True),
+        ({"LC_CTYPE": "C.UTF-8"}, "utf-8", False),
+    ],
+)
+def test_ascii_is_what_the_stream_or_the_locale_wants(environ, encoding, wanted):
+    assert wants_ascii(environ, encoding) is wanted
+
+
+def test_in_the_c_locale_only_ascii_comes_out(tmp_path):
+    (path,) = LEDGER_1.glob("2*.json")
+    c, utf8 = clean_environment(LC_ALL="C"), clean_environment(LC_ALL="C.UTF-8")
+    assert not cli("show", path, env=utf8).out.isascii()
+    assert cli("show", path, env=c).out.isascii()
+    words = ("--host", "local", "--ledger-dir", tmp_path)
+    assert not pytest_run(*words, env=utf8).out.isascii()
+    assert pytest_run(*words, env=c).out.isascii()

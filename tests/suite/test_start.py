@@ -243,7 +243,7 @@ def test_baseline_is_what_a_run_is_compared_with(tmp_path):
     done = failing(tmp_path, "--baseline", before.file)
     assert done.code == 1
     assert f"changes since {Path(before.file).name}:" in " ".join(done.out.split())
-    assert "worse: machine.memory.total [box]" in " ".join(done.out.split())
+    assert "judged now: machine.memory.total [box]" in " ".join(done.out.split())
     done = failing(tmp_path, "--baseline", tmp_path / "absent.json")
     assert done.code == 4
     assert "absent.json: is not there" in done.err.replace("\n", " ")
@@ -260,7 +260,7 @@ def test_a_second_run_says_what_changed_since_the_first(tmp_path):
     words = ("--host", "box", "--expected", tmp_path / "expected", "--ledger-dir", tmp_path / "l")
     assert "since" not in pytest_run(*words).out
     assert "nothing changed since" in pytest_run(*words).out
-    assert "worse: machine.memory.total [box]" in " ".join(failing(tmp_path).out.split())
+    assert "judged now: machine.memory.total [box]" in " ".join(failing(tmp_path).out.split())
 
 
 def test_replay_needs_no_host_and_does_not_become_the_newest(tmp_path):
