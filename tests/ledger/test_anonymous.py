@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import json
+import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -107,7 +108,8 @@ def test_no_name_of_the_box_survives(made, host, domain, end, upper):
         if observation.get("type") == "machine.Identity":
             observation["data"]["host_name"] = host + domain
     text = text_of(ledger)
-    assert host not in text.lower()
+    words = re.sub(r"[0-9a-f]{16,}", "", text.lower())  # a digest may hold any short name
+    assert host not in words
     assert "h100-1" not in text, "the name on the command line goes too"
 
 

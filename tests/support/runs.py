@@ -33,6 +33,7 @@ def run_here(folder: Path, host: str = "local", **options: Any) -> Session:
     session = begin_here(folder, host, **options)
     for key in session.planned():
         session.judge(*key)
+    session.look()
     session.finish()
     return session
 
