@@ -13,6 +13,7 @@ try:
     import argparse
     import getpass
     import os
+    import pwd
     import re
     import shlex
     import shutil
@@ -30,7 +31,13 @@ try:
     from checks.core.expectation import Expected, NotDeclared, Wanted
     from checks.core.load import HOST_NAME, LOCAL_HOST, load_host
     from checks.core.outcome import WAIVER_CAUSES, WAIVER_CHECK, waiver_findings
-    from checks.core.paths import expected_folders, ledger_folder, suite_config
+    from checks.core.paths import (
+        HERE,
+        expected_folders,
+        is_checkout,
+        ledger_folder,
+        suite_config,
+    )
     from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
     from checks.core.registry import Check, cases_of, load_areas
     from checks.core.units import bytes_text
@@ -528,8 +535,17 @@ def _numbers(check: Check, expected: Expected) -> list[str]:
 
 def _export(given: argparse.Namespace) -> int:
     ledger = _find(given, given.ledger)
-    names = {getpass.getuser(), socket.gethostname(), socket.gethostname().partition(".")[0]}
-    copy = anonymous(ledger, names - {"root", "localhost"})
+    names = {socket.gethostname(), socket.gethostname().partition(".")[0]}
+    homes = {os.environ.get("HOME", "")}
+    with suppress(KeyError, OSError):  # a container's user may be a mere number
+        names.add(getpass.getuser())
+        homes.add(pwd.getpwuid(os.getuid()).pw_dir)
+    copy = anonymous(
+        ledger,
+        names - {"root", "localhost"},
+        homes={spelled for home in homes for spelled in _spelled(home)},
+        folders=_spelled(str(HERE)) if is_checkout() else (),
+    )
     wrong = problems(copy, "the copy")
     if wrong:
         raise PreflightError(f"the copy would be against the schema: {wrong[0]}")
@@ -542,6 +558,13 @@ def _export(given: argparse.Namespace) -> int:
     else:
         sys.stdout.buffer.write(data)
     return YES
+
+
+def _spelled(folder: str) -> set[str]:
+    """Give a folder as it was named and where its links lead."""
+    if not folder.startswith("/"):
+        return set()
+    return {os.path.normpath(folder), os.path.realpath(folder)}
 
 
 def _prune(given: argparse.Namespace) -> int:

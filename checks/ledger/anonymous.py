@@ -76,22 +76,40 @@ _PATTERNS = (
     (re.compile(r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}\b"), HIDDEN),
 )
 
+_HUB_CACHE = "/.cache/huggingface/hub"
+"""Where the model cache lies in a home folder, if nothing says otherwise."""
+_NOBODYS = {"", "/", "/root", "/tmp", "/nonexistent"}  # noqa: S108 - named, not written to
+"""Home folders that tell nothing of anybody."""
+_OWN_LEVELS = 3
+"""From so many levels on, a folder is somebody's own, and not the likes of /var/lib."""
 
-def anonymous(ledger: Ledger, names: Iterable[str] = ()) -> Row:
+_Rules = tuple[tuple[re.Pattern[str], str], ...]
+
+
+def anonymous(
+    ledger: Ledger,
+    names: Iterable[str] = (),
+    *,
+    homes: Iterable[str] = (),
+    folders: Iterable[str] = (),
+) -> Row:
     """Make the copy; it carries the digest of the original and one of its own.
 
     Args:
         ledger: the original.
         names: further words that must go, such as the login name.
+        homes: home folders, which become `~`; that of the run itself is known by its model cache.
+        folders: further folders whose paths must go; that of the ledgers is known.
 
     """
     words = {str(ledger.row["host"]), *names, *_names_of(ledger.row)} - {LOCAL_HOST, BOX, THIS}
     known = sorted((word for word in words if len(word) >= SHORTEST_NAME), key=len, reverse=True)
-    pattern = None
+    rules = (*_paths(ledger.row, homes, folders), *_PATTERNS)
     if known:
         body = "|".join(re.escape(word) for word in known)
         pattern = re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{body})(?![A-Za-z0-9])")
-    row = _clean(ledger.row, pattern, "")
+        rules = (*rules, (pattern, HIDDEN))
+    row = _clean(ledger.row, rules, "")
     assert isinstance(row, dict)  # noqa: S101 - an object stays an object
     copy: Row = dict(row)
     copy["schema"] = ledger.row["schema"]
@@ -105,6 +123,43 @@ def anonymous(ledger: Ledger, names: Iterable[str] = ()) -> Row:
     copy["anonymous_of"] = ledger.row["digest"]
     copy["digest"] = ledger_digest(copy)
     return copy
+
+
+def _paths(row: Row, homes: Iterable[str], folders: Iterable[str]) -> _Rules:
+    """Give the rules for whole paths, longest first: a folder may lie in a home."""
+    seen = {
+        str(observation.get("subject")): dict(observation.get("data", {}))
+        for observation in row["observations"]
+        if observation.get("type") == "machine.Folder"
+    }
+    shown = dict.fromkeys({*homes, *_home_of(seen)} - _NOBODYS, "~")
+    shown |= dict.fromkeys(set(folders) - _NOBODYS, HIDDEN)
+    ledgers = str(seen.get("ledgers", {}).get("path", ""))
+    if ledgers.startswith("/"):
+        shown[ledgers] = HIDDEN
+        # it ends in the host's name; above it lies the folder of all hosts, or the likes of /var/lib
+        above = ledgers.rpartition("/")[0]
+        if above.count("/") >= _OWN_LEVELS and not any(
+            data.get("path") == above for data in seen.values()
+        ):
+            shown[above] = HIDDEN
+    # what stands in front of a path ends a word, or is a short option that it is written to
+    return tuple(
+        (
+            re.compile(
+                r"(?:(?<![\w.~-])|(?<=\s-[A-Za-z]))" + re.escape(path) + r"(?![\w-]|\.\w)",
+            ),
+            shown[path],
+        )
+        for path in sorted(shown, key=len, reverse=True)
+    )
+
+
+def _home_of(folders: dict[str, Row]) -> set[str]:
+    """Find the home folder of whoever ran it; one of a single level may be a disk as well."""
+    cache = str(folders.get("model-cache", {}).get("path", ""))
+    home = cache.removesuffix(_HUB_CACHE)
+    return {home} if home != cache and home.count("/") > 1 else set()
 
 
 def _names_of(value: Json, key: str = "") -> set[str]:
@@ -121,25 +176,27 @@ def _names_of(value: Json, key: str = "") -> set[str]:
     return set()
 
 
-def _clean(value: Json, names: re.Pattern[str] | None, key: str) -> Json:
+def _clean(value: Json, rules: _Rules, key: str) -> Json:
     if key in _OURS or (key == "reason" and str(value) in _REASONS):  # a waiver's is free text
         return value
     if isinstance(value, str):
         if key in _PERSONAL | _IDENTIFYING:
             return HIDDEN if value else value
-        for pattern, replacement in _PATTERNS:
-            value = pattern.sub(replacement, value)
-        return names.sub(HIDDEN, value) if names else value
+        return _covered(value, rules)
     if isinstance(value, list):
-        return [_clean(item, names, key) for item in value]
+        return [_clean(item, rules, key) for item in value]
     if isinstance(value, dict):
-        return {_clean_key(name, names): _clean(item, names, name) for name, item in value.items()}
+        return {_clean_key(name, rules): _clean(item, rules, name) for name, item in value.items()}
     return value
 
 
-def _clean_key(name: str, names: re.Pattern[str] | None) -> str:
+def _clean_key(name: str, rules: _Rules) -> str:
     if _VOCABULARY.fullmatch(name):
         return name
-    for pattern, replacement in _PATTERNS:
-        name = pattern.sub(replacement, name)
-    return names.sub(HIDDEN, name) if names else name
+    return _covered(name, rules)
+
+
+def _covered(text: str, rules: _Rules) -> str:
+    for pattern, replacement in rules:
+        text = pattern.sub(replacement, text)
+    return text

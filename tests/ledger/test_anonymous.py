@@ -246,6 +246,112 @@ def test_the_copy_of_a_run_of_this_machine_names_neither_it_nor_its_user(tmp_pat
             assert word.encode() not in raw
 
 
+def folders_in(made, **paths):
+    """Give the ledger with other folders in it, told of wherever a run tells of them."""
+    row = copy.deepcopy(made.row)
+    for observation in row["observations"]:
+        if observation.get("type") == "machine.Folder" and observation["subject"] in paths:
+            path = paths[observation["subject"]]
+            observation["data"].update(path=path, looked_at=path)
+            row["notices"].append(f"room in {path}, less than in {path}/x.")
+    return dataclasses.replace(made, row=row)
+
+
+HOMES = ["/tmp/xyz-home", "/data/people/x.yz", "/mnt/hm/xyz"]
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_the_home_of_whoever_exports_becomes_a_tilde(made, home):
+    texts = [
+        f"in {home}",
+        f"in {home}/models/chat.",
+        f"PATH={home}/bin:/usr/bin",
+        f"server -m{home}/m.gguf '{home}'",
+    ]
+    row = anonymous(planted(made, texts), homes=[home])
+    text = json.dumps(row)
+    assert home not in text
+    for shown in ("in ~", "in ~/models/chat.", "PATH=~/bin:/usr/bin", "server -m~/m.gguf '~'"):
+        assert shown in row["notices"]
+    other = [f"in {home}2/x", f"in {home}.bak", f"in /disk{home}"]
+    assert row != anonymous(made)
+    assert set(other) <= set(anonymous(planted(made, other), homes=[home])["notices"])
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_the_home_of_whoever_ran_it_is_known_by_its_model_cache(made, home):
+    row = anonymous(folders_in(made, **{"model-cache": f"{home}/.cache/huggingface/hub"}))
+    assert home not in json.dumps(row)
+    assert "room in ~/.cache/huggingface/hub, less than" in " ".join(row["notices"])
+
+
+@pytest.mark.parametrize("home", ["", "/", "/root", "/tmp"])
+def test_a_home_that_is_nobodys_stays(made, home):
+    text = "in /root/x, /tmp and /usr"
+    assert text in anonymous(planted(made, [text]), homes=[home])["notices"]
+
+
+@pytest.mark.parametrize(
+    ("ledgers", "gone"),
+    [
+        ("/work/acme/secret/ledgers/h100-1", ["/work/acme/secret/ledgers"]),
+        ("/work/acme/h100-1", ["/work/acme/h100-1"]),
+        ("/h100-1", ["h100-1"]),
+    ],
+)
+def test_the_folder_of_the_ledgers_goes_and_what_lies_elsewhere_stays(made, ledgers, gone):
+    ledger = folders_in(made, ledgers=ledgers)
+    stays = "in /work/acme2, /tmp and /work/other"
+    ledger.row["notices"] += [stays, f"{ledgers.rpartition('/')[0]}/elsewhere"]
+    row = anonymous(ledger)
+    text = json.dumps(row)
+    for path in gone:
+        assert path not in text
+    assert stays in row["notices"]
+    assert problems(row, "copy") == []
+    again = anonymous(dataclasses.replace(made, row=row))
+    assert again["observations"] == row["observations"]
+
+
+def test_a_folder_that_is_named_goes(made):
+    text = text_of(planted(made, ["in /opt/acme/checkout/checks and /opt/acme/checkouts"]))
+    assert "/opt/acme/checkout/checks" in text
+    row = anonymous(
+        planted(made, ["in /opt/acme/checkout/checks and /opt/acme/checkouts"]),
+        folders=["/opt/acme/checkout"],
+    )
+    assert "in [anonymous]/checks and /opt/acme/checkouts" in row["notices"]
+
+
+def test_an_export_of_a_run_in_an_unusual_home_shows_neither_it_nor_the_folders_of_ours(
+    tmp_path, monkeypatch, capsysbinary
+):
+    home = tmp_path / "xyz-home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", f"{home}/")
+    for name in ("HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    ledger = ledger_here(tmp_path / "acme" / "ledgers")
+    assert str(home).encode() in pretty(ledger.row)
+    assert main(["export", ledger.file, "--anonymous"]) == 0
+    raw = capsysbinary.readouterr().out
+    assert b"xyz-home" not in raw
+    assert b"acme" not in raw
+    assert b'"~/' in raw
+
+
+def test_an_export_by_a_user_without_a_name_works(made, tmp_path, monkeypatch, capsysbinary):
+    source = tmp_path / "original.json"
+    source.write_bytes(pretty(made.row))
+
+    def nobody(*_):
+        raise KeyError("uid not found")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    assert main(["export", str(source), "--anonymous"]) == 0
+
+
 def test_an_export_that_is_not_anonymous_is_not_offered(capsys):
     with pytest.raises(SystemExit):
         main(["export", "x.json"])
