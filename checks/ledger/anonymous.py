@@ -58,6 +58,11 @@ SHORTEST_NAME = 3
 """A host that is called `a1` would take half of the words with it."""
 
 _PATTERNS = (
+    # names of ledgers hold host, label and ticket
+    (re.compile(r"\b(\d{8}T\d{6}Z)-[^\s/]*\.json\b"), rf"\1-{HIDDEN}.json"),
+    (re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{1,30}://)[^\s\"'<>]+"), rf"\1{HIDDEN}"),
+    # a name with dots and a port is a host
+    (re.compile(r"(?<![\w.-])(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,24}(:\d{2,5})\b"), rf"{HIDDEN}\1"),
     # user folders: the name goes, the rest tells what was looked at
     (re.compile(r"(/(?:home|Users|users|nethome|u)/)[^/\s:\"'()\[\],;]+"), rf"\1{HIDDEN}"),
     (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), HIDDEN),
@@ -102,7 +107,9 @@ def anonymous(
         folders: further folders whose paths must go; that of the ledgers is known.
 
     """
-    words = {str(ledger.row["host"]), *names, *_names_of(ledger.row)} - {LOCAL_HOST, BOX, THIS}
+    words = {str(ledger.row["host"]), *names, *_names_of(ledger.row)}
+    words |= {str(ledger.run[key]) for key in ("label", "ticket")}
+    words -= {LOCAL_HOST, BOX, THIS}
     known = sorted((word for word in words if len(word) >= SHORTEST_NAME), key=len, reverse=True)
     rules = (*_paths(ledger.row, homes, folders), *_PATTERNS)
     if known:
@@ -177,6 +184,9 @@ def _names_of(value: Json, key: str = "") -> set[str]:
 
 
 def _clean(value: Json, rules: _Rules, key: str) -> Json:
+    if key == "env" and isinstance(value, dict):
+        # numbers are what a run is judged by; of the rest nobody knows what it says
+        return {name: text if _is_number(text) else HIDDEN for name, text in value.items()}
     if key in _OURS or (key == "reason" and str(value) in _REASONS):  # a waiver's is free text
         return value
     if isinstance(value, str):
@@ -188,6 +198,10 @@ def _clean(value: Json, rules: _Rules, key: str) -> Json:
     if isinstance(value, dict):
         return {_clean_key(name, rules): _clean(item, rules, name) for name, item in value.items()}
     return value
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isdigit()
 
 
 def _clean_key(name: str, rules: _Rules) -> str:

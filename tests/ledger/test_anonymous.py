@@ -356,3 +356,34 @@ def test_an_export_that_is_not_anonymous_is_not_offered(capsys):
     with pytest.raises(SystemExit):
         main(["export", "x.json"])
     assert "--anonymous" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("rpc gpu5.corp.example:50052 answers", "corp.example"),
+        ("see https://jira.corp.example/ALICE-1", "corp.example"),
+        ("ledger 20261202T162712Z-h100-1-alice-swap-CORP-77-0gpu-cpu-fail.json is", "alice"),
+    ],
+    ids=["host and port", "address of a page", "name of a ledger"],
+)
+def test_what_points_at_the_owner_goes(text, secret, made):
+    shown = text_of(planted(made, [text]))
+    assert secret not in shown
+    assert text.partition(" ")[0] in shown
+
+
+def test_label_and_ticket_go_wherever_they_stand(made):
+    row = copy.deepcopy(made.row)
+    row["run"] |= {"label": "alices-box", "ticket": "CORP-77"}
+    row["notices"].append("earlier: alices-box, CORP-77")
+    shown = text_of(dataclasses.replace(made, row=row))
+    assert "alices-box" not in shown
+    assert "CORP-77" not in shown
+
+
+def test_of_an_environment_numbers_stay_and_words_go(made):
+    row = copy.deepcopy(made.row)
+    row["profile"]["content"]["serve"][0]["env"] = {"OMP_NUM_THREADS": "4", "WHO": "alice"}
+    env = anonymous(dataclasses.replace(made, row=row))["profile"]["content"]["serve"][0]["env"]
+    assert env == {"OMP_NUM_THREADS": "4", "WHO": "[anonymous]"}
