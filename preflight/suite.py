@@ -14,6 +14,7 @@ import pytest
 from checks.core.errors import LedgerError, PreflightError, StoreError, UsageError
 from checks.core.finding import Finding
 from checks.core.load import LOCAL_HOST, known_hosts
+from checks.core.outcome import ALL, in_scope
 from checks.core.paths import expected_folders
 from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
 from checks.core.signals import ENDING
@@ -153,7 +154,7 @@ class Suite:
             item
             for item in items
             if (key := key_of(item))
-            and (key in self.session.left_out or (only and not key[0].startswith(f"{only}.")))
+            and (key in self.session.left_out or not in_scope(key[0], only or ALL))
         ]
         if outside:
             items[:] = [item for item in items if item not in outside]
@@ -219,7 +220,7 @@ class Suite:
         if key in self.session.left_out:
             return self.session.left_out[key]
         only = self.session.options.only
-        if only is not None and not key[0].startswith(f"{only}."):
+        if not in_scope(key[0], only or ALL):
             return f"outside the scope --only {only}"
         return _DESELECTED if key in {key_of(item) for item in self.deselected} else _NOT_NAMED
 

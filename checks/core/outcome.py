@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from checks.core.expectation import Basis
-from checks.core.finding import Finding
+from checks.core.finding import Finding, area_of
 from checks.core.profile import Waiver
 from checks.core.verdict import EXIT_CODES, LOOKS, Excuse, ExitEffect, RunVerdict, Verdict
 
@@ -148,4 +148,4 @@ def in_scope(check: str, scope: str) -> bool:
 
     A selection speaks of everything: what it left out keeps it incomplete.
     """
-    return scope in (ALL, SELECTION) or check.partition(".")[0] == scope or check == WAIVER_CHECK
+    return scope in (ALL, SELECTION) or area_of(check) == scope or check == WAIVER_CHECK

@@ -12,7 +12,7 @@ from typing import Any
 
 from checks.core.expectation import Case, Expected, NotDeclared
 from checks.core.facts import BOX, Facts, Unseen
-from checks.core.finding import Judgement
+from checks.core.finding import Judgement, area_of
 from checks.core.profile import Profile
 from checks.core.world import World
 
@@ -76,7 +76,7 @@ class Check:
     @property
     def area(self) -> str:
         """First part of the id."""
-        return self.name.partition(".")[0]
+        return area_of(self.name)
 
 
 def facts_name(kind: type[Facts]) -> str:

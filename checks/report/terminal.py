@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from checks.core.finding import Finding
+from checks.core.finding import Finding, area_of
 from checks.core.outcome import WAIVER_CHECK
 from checks.core.verdict import LOOKS, Excuse, ExitEffect, Reason, RunVerdict, Verdict
 from checks.ledger.diff import Difference
@@ -198,8 +198,8 @@ def _unknowns(console: Console, findings: list[Finding]) -> None:
 
 def _areas(console: Console, findings: list[Finding]) -> None:
     console.print()
-    for area in sorted({row.check.partition(".")[0] for row in findings}):
-        rows = [row for row in findings if row.check.partition(".")[0] == area]
+    for area in sorted({area_of(row.check) for row in findings}):
+        rows = [row for row in findings if area_of(row.check) == area]
         margin = f"{area:<{_AREA_WIDTH - 1}} "
         _wrapped(console, ", ".join(_counts(rows)), indent=len(margin), margin=margin)
     _named(console, "not run", [row for row in findings if row.verdict is Verdict.NOT_RUN])
@@ -253,7 +253,7 @@ def _not_applicable(console: Console, findings: list[Finding]) -> None:
 
 def _folded(rows: list[Finding]) -> Iterable[str]:
     """Name rows shortly, those of one group as one: `identity ×4, cpu.threads`."""
-    one_area = len({row.check.partition(".")[0] for row in rows}) == 1
+    one_area = len({area_of(row.check) for row in rows}) == 1
     groups: dict[str, list[tuple[str, str]]] = {}
     for row in rows:
         name = row.check.partition(".")[2] if one_area else row.check
