@@ -17,7 +17,8 @@ endif
 ARGS ?=
 TESTS ?= tests
 
-export PYTHON OFFLINE
+# HOST goes through the environment: a quotation mark in it must reach the suite, not the shell.
+export PYTHON OFFLINE HOST
 
 # The runtime lock; the developers' lock includes it, so an environment that holds that one will do.
 RUNTIME = @sh tools/venv.sh '$(VENV)' requirements.lock requirements-dev.lock
@@ -39,7 +40,7 @@ help: ## list the targets
 .PHONY: preflight
 preflight: ## check this machine: HOST=name of its profile, ARGS="more options of the suite"
 	$(RUNTIME)
-	@$(PY) -m pytest preflight/ --host '$(HOST)' $(ARGS); code=$$?; \
+	@$(PY) -m pytest preflight/ --host "$$HOST" $(ARGS); code=$$?; \
 	if [ $$code -ne 0 ]; then \
 		echo "preflight: the suite ended with exit code $$code (README, Exit codes)"; \
 	fi; \
