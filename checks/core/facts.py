@@ -91,6 +91,23 @@ class Component:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Access:
+    """Whether files can be created in a folder, by the user who looked."""
+
+    exists: bool
+    """Whether the folder is there; if not, the rest is true of its nearest parent that is."""
+    is_folder: bool
+    """False for a file that stands there, and for a link that leads nowhere."""
+    writable: bool
+    read_only: bool
+    """Whether its file system is mounted so."""
+    device: str
+    """Number of the file system; folders with the same one share its room."""
+    user: str
+    """Who looked: `uid 0`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Observation:
     """What one probe saw of one subject, once."""
 

@@ -6,6 +6,8 @@ A recorded tree is a folder with `proc/`, `sys/`, `etc/`, `dev/` and so on, and 
     {"now_s": 1764657351.0, "boot_s": 489.1, "pid": 4242, "environ": {"TMPDIR": "/tmp"},
      "uname": {"machine": "x86_64", "release": "6.8.0", "node": "h100-1"},
      "statvfs": {"/tmp": {"total_bytes": 0, "free_bytes": 0, "inodes": 0, "inodes_free": 0}}}
+
+A row of `statvfs` may also hold `access`, with the fields of checks.core.facts.Access.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from checks.core.codec import CodecError, decode
 from checks.core.errors import Problem, ProfileError
-from checks.core.facts import Blind, Unseen
+from checks.core.facts import Access, Blind, Unseen
 
 LARGEST_READ_BYTES = 1_000_000
 RECORDED = "recorded.json"
@@ -43,6 +46,7 @@ class Room:
     inodes: int
     """0 where the file system has no fixed number of them."""
     inodes_free: int
+    access: Access | Unseen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,12 +203,16 @@ class World:
         if not self.live:
             return self._recorded_room(path)
         place = Path(path)
+        dangling = False
         while True:
             try:
                 seen = os.statvfs(place)
-            except FileNotFoundError:
+                status = place.stat()
+            except (FileNotFoundError, NotADirectoryError):
                 if place == place.parent:
                     return Unseen(Blind.ABSENT, f"{path} and all its parents are absent")
+                # nobody can make a folder where a link stands, wherever the link leads
+                dangling = dangling or place.is_symlink()
                 place = place.parent
             except (OSError, ValueError) as error:
                 return blind(error, path)
@@ -215,6 +223,15 @@ class World:
                     free_bytes=seen.f_frsize * seen.f_bavail,
                     inodes=seen.f_files,
                     inodes_free=seen.f_favail,
+                    access=Access(
+                        exists=place == Path(path),
+                        is_folder=stat.S_ISDIR(status.st_mode) and not dangling,
+                        # what is created in a folder also has to be found there, which is `x`
+                        writable=os.access(place, os.W_OK | os.X_OK),
+                        read_only=bool(seen.f_flag & os.ST_RDONLY),
+                        device=f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}",
+                        user=f"uid {os.getuid()}",
+                    ),
                 )
 
     def _recorded_room(self, path: str) -> Room | Unseen:
@@ -224,13 +241,33 @@ class World:
             place = place.rpartition("/")[0] or "/"
         row = recorded.get(place)
         try:
-            numbers = {key: int(row[key]) for key in Room.__dataclass_fields__ if key != "path"}
-            return Room(path=path, **numbers)
+            return Room(
+                path=path,
+                total_bytes=int(row["total_bytes"]),
+                free_bytes=int(row["free_bytes"]),
+                inodes=int(row["inodes"]),
+                inodes_free=int(row["inodes_free"]),
+                # that of a parent says nothing of the folder
+                access=_access(row, path) if place == path else _no_access(path),
+            )
         except (TypeError, KeyError, ValueError, OverflowError):
             return Unseen(Blind.NOT_RECORDED, f"statvfs of {path} is not in {RECORDED}")
 
     def _number(self, key: str) -> float | Unseen:
         return _as_number((self.recorded or {}).get(key), key)
+
+
+def _access(row: dict[str, Any], path: str) -> Access | Unseen:
+    if "access" not in row:
+        return _no_access(path)
+    try:
+        return decode(Access, row["access"])
+    except CodecError as error:
+        return Unseen(Blind.MALFORMED, f"access of {path} in {RECORDED}: {error}")
+
+
+def _no_access(path: str) -> Unseen:
+    return Unseen(Blind.NOT_RECORDED, f"access of {path} is not in {RECORDED}")
 
 
 def _as_number(value: object, what: str) -> float | Unseen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from checks.core.facts import Component, Facts, Field, Unseen
+from checks.core.facts import Access, Component, Facts, Field, Unseen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +165,9 @@ class Folder(Facts):
     inodes_free: int
     cached_bytes: dict[str, int]
     """What of each model of the profile lies in it already, by hub id."""
+    access: Access | Unseen
+    beside: tuple[str, ...]
+    """Which others of these folders lie on the same file system, where that was looked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +179,12 @@ class RoomWanted:
     model_bytes: dict[str, int]
     """Size of each model by hub id; what is cached already needs no room."""
     inodes_free: int
+    beside_bytes: dict[str, int]
+    """What the other folders need, by their subjects, if they lie on the same file system."""
+    named_by: str
+    """What says where the folder lies."""
+    made_when_needed: bool
+    """Whether whoever writes there makes the folder first."""
 
 
 @dataclass(frozen=True, kw_only=True)

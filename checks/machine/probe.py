@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from checks.core.facts import Blind, Facts, Field, Unseen
+from checks.core.facts import Access, Blind, Facts, Field, Unseen
 from checks.core.place import THIS, Place, parse_place
 from checks.core.profile import Profile
 from checks.core.registry import probe, supplied
@@ -527,6 +527,8 @@ class FolderTarget:
     path: str | None
     """None where the box's own environment decides."""
     models: tuple[str, ...]
+    others: Mapping[str, str | None]
+    """Folders that may lie on the same file system, each with its path in the profile."""
 
 
 def _folder_targets(profile: Profile) -> Mapping[str, FolderTarget]:
@@ -536,9 +538,14 @@ def _folder_targets(profile: Profile) -> Mapping[str, FolderTarget]:
         if serve.model and not serve.model.startswith(("/", "~", "."))
     )
     targets = (
-        FolderTarget("model-cache", profile.paths.model_cache, models),
-        FolderTarget("tmp", profile.paths.tmp, ()),
-        FolderTarget("ledgers", None, ()),
+        FolderTarget(
+            "model-cache",
+            profile.paths.model_cache,
+            models,
+            {"tmp": profile.paths.tmp, "ledgers": None},
+        ),
+        FolderTarget("tmp", profile.paths.tmp, (), {}),
+        FolderTarget("ledgers", None, (), {}),
     )
     return {target.name: target for target in targets}
 
@@ -566,7 +573,32 @@ def read_folder(world: World, target: FolderTarget) -> Folder | Unseen:
         inodes=room.inodes,
         inodes_free=room.inodes_free,
         cached_bytes=cached,
+        access=room.access,
+        beside=_beside(world, room.access, target.others),
     )
+
+
+def _beside(
+    world: World, access: Access | Unseen, others: Mapping[str, str | None]
+) -> tuple[str, ...]:
+    """Find the folders on the same file system, as far as its number tells.
+
+    Subvolumes of btrfs and data sets of ZFS have numbers of their own although they share room.
+    """
+    if isinstance(access, Unseen):
+        return ()
+    return tuple(
+        name
+        for name, path in others.items()
+        if access.device == _device(world, _expand(world, path or _default_folder(world, name)))
+    )
+
+
+def _device(world: World, path: str) -> str | None:
+    room = world.room(path) if path.startswith("/") else None
+    if room is None or isinstance(room, Unseen) or isinstance(room.access, Unseen):
+        return None
+    return room.access.device
 
 
 def _expand(world: World, path: str) -> str:

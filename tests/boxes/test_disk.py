@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ FREE = "machine.disk.free"
 INODES = "machine.disk.inodes"
 MODEL = "example-org/chat-8b"
 GB = 10**9
+SMALL = f'[[serve]]\nname = "chat"\nmodel = "{MODEL}"\nmodel_bytes = 1_000_000\n'
 
 
 def can_mount() -> bool:
@@ -64,7 +66,7 @@ class TestRealFileSystems:
         assert (found["verdict"], found["cause"]) == ("fail", "no-inodes")
         assert found["observed"]["inodes_free_count"] == 0
         assert "df -i" in found["remedy"]
-        assert run.finding(FREE, "tmp")["verdict"] == "pass"
+        assert run.finding(FREE, "tmp")["blocked_by"] == f"{INODES} [tmp]"
 
     def test_the_same_file_system_with_room_passes(self, suite, tmp_path, small):
         run = suite.run(tmp_path, env={"TMPDIR": str(small)})
@@ -102,7 +104,147 @@ class TestRealFileSystems:
         assert gone.finding(FREE, "model-cache")["cause"] == "no-room"
 
 
+# Folders that take no files, for real
+
+
+def folded(run, subject: str, cause: str) -> dict[str, Any]:
+    """One fault gives one fail: the other check is explained by it."""
+    found = run.finding(INODES, subject)
+    assert (found["verdict"], found["cause"]) == ("fail", cause), found["says"]
+    assert run.finding(FREE, subject)["blocked_by"] == f"{INODES} [{subject}]"
+    return found
+
+
+def test_a_folder_for_temporary_files_that_is_missing_fails(suite, tmp_path):
+    missing = tmp_path / "not" / "there"
+    found = folded(suite.run(tmp_path, env={"TMPDIR": str(missing)}), "tmp", "folder-missing")
+    assert f"mkdir -p {missing}" in found["remedy"]
+    missing.mkdir(parents=True)
+    run = suite.run(tmp_path, env={"TMPDIR": str(missing)})
+    assert run.finding(INODES, "tmp")["verdict"] == run.finding(FREE, "tmp")["verdict"] == "pass"
+
+
+@pytest.mark.parametrize("below", ["", "/and/below"])
+def test_a_file_in_the_place_of_a_folder_fails(suite, tmp_path, below):
+    (tmp_path / "file").write_text("x")
+    profile = f'[paths]\ntmp = "{tmp_path}/file{below}"\nmodel_cache = "{tmp_path}/file{below}"\n'
+    run = suite.run(tmp_path, profile=profile + WANTED)
+    for subject in ("tmp", "model-cache"):
+        folded(run, subject, "not-a-folder")
+
+
+def test_a_cache_behind_a_link_that_leads_nowhere_fails_and_one_that_is_not_made_yet_passes(
+    suite, tmp_path
+):
+    """The disk that the link leads to is not mounted: the first download would end in an error."""
+    (tmp_path / "link").symlink_to(tmp_path / "disk" / "hub")
+    profile = f'[paths]\nmodel_cache = "{tmp_path}/link"\n{SMALL}'
+    folded(suite.run(tmp_path, profile=profile), "model-cache", "not-a-folder")
+    profile = f'[paths]\nmodel_cache = "{tmp_path}/disk/hub"\n{SMALL}'
+    run = suite.run(tmp_path, profile=profile)
+    assert run.finding(INODES, "model-cache")["verdict"] == "pass"
+    assert f"looked at {tmp_path})" in run.finding(INODES, "model-cache")["says"]
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not can_mount(), reason="needs root: to mount a file system read-only")
+def test_a_read_only_file_system_fails(suite, tmp_path):
+    place = tmp_path / "ro"
+    place.mkdir()
+    mount(place, "ro,size=8m")
+    profile = f'[paths]\ntmp = "{place}"\nmodel_cache = "{place}/hub"\n{SMALL}'
+    try:
+        run = suite.run(tmp_path, profile=profile)
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True, capture_output=True)
+    for subject in ("tmp", "model-cache"):
+        assert "remount,rw" in folded(run, subject, "read-only")["remedy"]
+
+
+def test_a_folder_that_this_user_may_not_write_fails(suite, open_path):
+    closed = open_path / "closed"
+    closed.mkdir(mode=0o555)
+    profile = f'[paths]\ntmp = "{closed}"\nmodel_cache = "{closed}/hub"\n{SMALL}'
+    run = suite.run(open_path, profile=profile, uid=65534 if os.geteuid() == 0 else 0)
+    user = 65534 if os.geteuid() == 0 else os.getuid()
+    for subject in ("tmp", "model-cache"):
+        assert f"this user (uid {user})" in folded(run, subject, "not-writable")["says"]
+    assert run.finding(INODES, "ledgers")["verdict"] == "pass"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not can_mount(), reason="needs root: to mount a small file system")
+def test_a_cache_and_temporary_files_that_fit_alone_and_not_together_fail(suite, tmp_path, small):
+    profile = (
+        f'[paths]\ntmp = "{small}"\nmodel_cache = "{small}/hub"\n'
+        "tmp_free_min_bytes = {tmp}\n" + SMALL.replace("1_000_000", "5_000_000")
+    )
+    run = suite.run(tmp_path, profile=profile.replace("{tmp}", "5_000_000"))
+    found = run.finding(FREE, "model-cache")
+    assert (found["verdict"], found["cause"]) == ("fail", "no-room"), found["says"]
+    assert found["expected"] == {"free_min_bytes": 10_000_000}
+    assert run.finding(FREE, "tmp")["verdict"] == "pass"
+    run = suite.run(tmp_path, profile=profile.replace("{tmp}", "2_000_000"))
+    assert run.finding(FREE, "model-cache")["verdict"] == "pass"
+    away = profile.replace(f'tmp = "{small}"', f'tmp = "{tmp_path}"', 1)
+    run = suite.run(tmp_path, profile=away.replace("{tmp}", "5_000_000"))
+    assert run.finding(FREE, "model-cache")["verdict"] == "pass"
+
+
 # Which folder is looked at, on recorded trees
+
+
+OPEN = {
+    "exists": True,
+    "is_folder": True,
+    "writable": True,
+    "read_only": False,
+    "device": "8:1",
+    "user": "uid 1000",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        ({}, ""),
+        ({"exists": False}, "folder-missing"),
+        ({"is_folder": False}, "not-a-folder"),
+        ({"read_only": True}, "read-only"),
+        ({"writable": False}, "not-writable"),
+    ],
+)
+def test_a_recorded_tree_may_say_whether_a_folder_takes_files(suite, tmp_path, change, cause):
+    box = plain_box()
+    box.recorded["statvfs"]["/tmp"] = room(20 * GB) | {"access": OPEN | change}
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"))
+    assert run.finding(INODES, "tmp")["cause"] == cause
+    assert run.finding(INODES, "tmp")["notes"] == []
+    # nobody recorded it for the other folder, which a note says
+    (note,) = run.finding(INODES, "ledgers")["notes"]
+    assert "not recorded" in note.replace("-", " ")
+
+
+@pytest.mark.parametrize("access", [None, [], {}, OPEN | {"writable": "yes"}, OPEN | {"user": 0}])
+def test_a_recorded_access_that_makes_no_sense_is_noted_and_breaks_nothing(suite, tmp_path, access):
+    box = plain_box()
+    box.recorded["statvfs"]["/tmp"] = room(20 * GB) | {"access": access}
+    found = suite.run(tmp_path, root=box.write(tmp_path / "tree")).finding(INODES, "tmp")
+    assert found["verdict"] == "pass"
+    assert "malformed: access of /tmp" in found["notes"][0]
+
+
+def test_recorded_folders_with_one_device_are_added_up(suite, tmp_path):
+    for other, verdict in (("8:1", "fail"), ("8:2", "pass")):
+        box = box_with({"HOME": "/home/u"}, "/srv/models")
+        box.recorded["statvfs"]["/srv/models"]["access"] = OPEN
+        box.recorded["statvfs"]["/tmp"] = room(20 * GB) | {"access": OPEN | {"device": other}}
+        profile = f'[paths]\nmodel_cache = "/srv/models"\ntmp_free_min_bytes = {8 * GB}\n{WANTED}'
+        tree = box.write(tmp_path / verdict / "tree")
+        found = suite.run(tmp_path / verdict, root=tree, profile=profile).finding(
+            FREE, "model-cache"
+        )
+        assert found["verdict"] == verdict, found["says"]
 
 
 def room(free_bytes: int, inodes: int = 10**6) -> dict[str, int]:

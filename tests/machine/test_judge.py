@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from checks.core.codec import encode
+from checks.core.codec import decode, encode
 from checks.core.expectation import (
     Basis,
     Bounds,
@@ -15,7 +15,7 @@ from checks.core.expectation import (
     NotDeclared,
     Wanted,
 )
-from checks.core.facts import BOX, Blind, Unseen
+from checks.core.facts import BOX, Access, Blind, Unseen
 from checks.core.profile import LOCAL, Checks, Hardware, Paths, Profile, Serve
 from checks.core.verdict import Reason, Verdict
 from checks.machine import judge
@@ -616,11 +616,25 @@ def folder(free: int = 100, inodes: int = 1_000, inodes_free: int = 64, **cached
         inodes=inodes,
         inodes_free=inodes_free,
         cached_bytes=cached,
+        access=ACCESS,
+        beside=(),
     )
 
 
+ACCESS = Access(
+    exists=True, is_folder=True, writable=True, read_only=False, device="8:1", user="uid 7"
+)
+
+
 def room(free: int = 0, inodes: int = 64, **models: int) -> RoomWanted:
-    return RoomWanted(free_bytes=free, model_bytes=models, inodes_free=inodes)
+    return RoomWanted(
+        free_bytes=free,
+        model_bytes=models,
+        inodes_free=inodes,
+        beside_bytes={},
+        named_by="TMPDIR",
+        made_when_needed=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -696,6 +710,98 @@ def test_a_file_system_without_a_fixed_number_of_inodes_passes_and_one_with_a_si
         assert some.verdict is Verdict.FAIL
 
 
+CLOSED = {
+    # cause: what is seen of the folder, and what is said
+    "not-a-folder": ({"is_folder": False}, "/srv/models is no folder"),
+    "folder-missing": ({"exists": False}, "/srv/models is missing; /srv is there"),
+    "read-only": ({"read_only": True, "writable": False}, "is mounted read-only"),
+    "not-writable": ({"writable": False}, "this user (uid 7) may not write in /srv/models"),
+}
+
+
+@pytest.mark.parametrize("inodes", [0, 1_000])
+@pytest.mark.parametrize("cause", CLOSED)
+def test_a_folder_that_takes_no_files_fails_whatever_room_there_is(cause, inodes):
+    changes, says = CLOSED[cause]
+    closed = replace(folder(inodes=inodes), access=replace(ACCESS, **changes))
+    said = judge.room_for_files(closed, room())
+    assert (said.verdict, said.cause) == (Verdict.FAIL, cause)
+    assert says in said.says
+    assert "name another folder (TMPDIR); rerun" in said.remedy
+    made = judge.room_for_files(closed, replace(room(), made_when_needed=True))
+    assert (made.verdict is Verdict.PASS) is (cause == "folder-missing")
+
+
+def test_a_missing_folder_that_is_made_when_needed_has_to_have_a_parent_that_may_be_written():
+    missing = replace(folder(), access=replace(ACCESS, exists=False, writable=False))
+    said = judge.room_for_files(missing, replace(room(), made_when_needed=True))
+    assert said.cause == "not-writable"
+    assert "give this user write permission in /srv," in said.remedy
+
+
+@pytest.mark.parametrize("changes", [{"read_only": True, "writable": False}, {"writable": False}])
+def test_a_cache_that_holds_all_models_need_not_be_writable(changes):
+    closed = replace(folder(a=100, b=20), access=replace(ACCESS, **changes))
+    said = judge.room_for_files(closed, room(a=100, b=20))
+    assert said.verdict is Verdict.PASS
+    assert said.notes == (
+        "nothing more can be stored here, and all models of the profile are here",
+    )
+    for more in ({"a": 101, "b": 20}, {"a": 100, "b": 21}, {}):
+        assert judge.room_for_files(closed, room(**more)).verdict is Verdict.FAIL
+
+
+def test_a_missing_folder_is_told_how_to_be_made():
+    missing = replace(folder(), access=replace(ACCESS, exists=False))
+    remedy = judge.room_for_files(missing, room()).remedy
+    assert "`mkdir -p /srv/models`" in remedy
+    assert "`chmod 1777 /srv/models`" in remedy
+
+
+def test_what_earlier_versions_did_not_record_of_a_folder_leaves_the_rest_judged_with_a_note():
+    kept = encode(folder())
+    del kept["access"], kept["beside"]
+    older = decode(Folder, kept)
+    for seen in (older, replace(folder(), access=UNSEEN)):
+        said = judge.room_for_files(seen, room())
+        assert said.verdict is Verdict.PASS
+        (note,) = said.notes
+        assert note.startswith("whether this user may create files there was not seen: ")
+        assert judge.room_for_bytes(seen, room()).verdict is Verdict.PASS
+    full = judge.room_for_files(replace(folder(inodes_free=63), access=UNSEEN), room())
+    assert (full.cause, len(full.notes)) == ("no-inodes", 1)
+    assert judge.room_for_files(folder(), room()).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("free", "verdict", "notes"),
+    [
+        (119, Verdict.FAIL, 0),
+        (120, Verdict.FAIL, 1),
+        (149, Verdict.FAIL, 1),
+        (150, Verdict.PASS, 0),
+    ],
+)
+def test_what_has_to_go_on_one_file_system_is_added_up(free, verdict, notes):
+    wanted = replace(room(20, a=100), beside_bytes={"tmp": 30, "ledgers": 4})
+    said = judge.room_for_bytes(replace(folder(free), beside=("tmp",)), wanted)
+    assert said.verdict is verdict
+    assert said.expected == {"free_min_bytes": 150}
+    assert said.evidence[-1] == "tmp: 30 B on the same file system"
+    assert len(said.notes) == notes
+    alone = judge.room_for_bytes(folder(120), wanted)
+    assert (alone.verdict, alone.expected) == (Verdict.PASS, {"free_min_bytes": 120})
+
+
+@pytest.mark.parametrize(("free", "noted"), [(39, False), (40, True), (99, True), (100, False)])
+def test_a_pass_that_leans_on_what_is_cached_says_that_it_may_be_of_another_revision(free, noted):
+    said = judge.room_for_bytes(folder(free, a=60), room(a=100))
+    assert said.verdict is (Verdict.FAIL if free < 40 else Verdict.PASS)
+    assert ["if it is of another revision, 100 B are needed" in note for note in said.notes] == [
+        True
+    ] * noted
+
+
 def rooms(profile: Profile) -> dict[str, object]:
     cases = list(judge._folders(expected(profile)))
     assert [case.subject for case in cases] == ["model-cache", "tmp", "ledgers"]
@@ -707,10 +813,14 @@ def test_without_declarations_a_temporary_file_and_a_run_must_fit():
     fact = "not declared: no [[serve]] with a hub model and model_bytes"
     assert wanted["model-cache"] == NotDeclared(fact=fact)
     assert wanted["tmp"] == Wanted(
-        value=room(MIB), basis=Basis.INVARIANT, source="a folder for temporary files takes a file"
+        value=replace(room(MIB), named_by="TMPDIR or paths.tmp"),
+        basis=Basis.INVARIANT,
+        source="a folder for temporary files takes a file",
     )
     assert wanted["ledgers"] == Wanted(
-        value=room(4 * MIB), basis=Basis.INVARIANT, source="what one run writes"
+        value=replace(room(4 * MIB), named_by="--ledger-dir"),
+        basis=Basis.INVARIANT,
+        source="what one run writes",
     )
 
 
@@ -731,7 +841,9 @@ def test_files_must_fit_wherever_bytes_must_and_need_no_declaration():
 def test_declared_room_for_temporary_files_is_wanted():
     wanted = rooms(Profile(schema=1, paths=Paths(tmp_free_min_bytes=7)))["tmp"]
     assert wanted == Wanted(
-        value=room(7), basis=Basis.DECLARED, source="h100-1.toml: paths.tmp_free_min_bytes"
+        value=replace(room(7), named_by="TMPDIR or paths.tmp"),
+        basis=Basis.DECLARED,
+        source="h100-1.toml: paths.tmp_free_min_bytes",
     )
 
 
@@ -747,10 +859,26 @@ def test_every_hub_model_with_a_size_must_fit_and_no_other():
     )
     wanted = rooms(Profile(schema=1, serve=serve, checks=Checks()))["model-cache"]
     assert wanted == Wanted(
-        value=RoomWanted(free_bytes=0, model_bytes={"org/a": 5, "org/b": 6}, inodes_free=64),
+        value=RoomWanted(
+            free_bytes=0,
+            model_bytes={"org/a": 5, "org/b": 6},
+            inodes_free=64,
+            beside_bytes={"tmp": MIB, "ledgers": 4 * MIB},
+            named_by="HF_HUB_CACHE, HF_HOME or paths.model_cache",
+            made_when_needed=True,
+        ),
         basis=Basis.DECLARED,
         source="h100-1.toml: serve[].model_bytes",
     )
+
+
+@pytest.mark.parametrize("sizes", [(9, 1), (1, 9)])
+def test_of_a_model_that_is_served_twice_the_larger_size_is_wanted(sizes):
+    serve = tuple(Serve(name=f"s{n}", model="org/a", model_bytes=n) for n in sizes)
+    profile = Profile(schema=1, serve=serve, paths=Paths(tmp_free_min_bytes=7))
+    value = rooms(profile)["model-cache"].value
+    assert value.model_bytes == {"org/a": 9}
+    assert value.beside_bytes == {"tmp": 7, "ledgers": 4 * MIB}
 
 
 # Clock
