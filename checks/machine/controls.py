@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from checks.core.expectation import Bounds
 from checks.core.facts import Access, Blind, Unseen
 from checks.core.registry import control
 from checks.machine.facts import (
@@ -15,11 +14,12 @@ from checks.machine.facts import (
     History,
     Identity,
     Memory,
+    MemoryWanted,
     Moment,
     RoomWanted,
     Threads,
 )
-from checks.machine.judge import CLOCK_SLACK_S
+from checks.machine.judge import CLOCK_SLACK_S, FITTED_TOLERANCE_RATIO
 
 _NONE = Unseen(Blind.ABSENT, "planted")
 
@@ -56,21 +56,28 @@ control("machine.identity.container", _VM, "any", passes=True)
 control("machine.identity.container", _IDENTITY, "any", fails="not-as-declared")
 
 _MEMORY = Memory(total_bytes=1_000, available_bytes=500, fitted_bytes=_NONE, dimm_serials=_NONE)
-_MEMORY_WANTED = Bounds(value=1_000, lower=970, upper=1_020)
-control("machine.memory.total", replace(_MEMORY, total_bytes=970), _MEMORY_WANTED, passes=True)
-control("machine.memory.total", replace(_MEMORY, total_bytes=1_020), _MEMORY_WANTED, passes=True)
-control(
-    "machine.memory.total",
-    replace(_MEMORY, total_bytes=969),
-    _MEMORY_WANTED,
-    fails="less-memory-than-declared",
-)
-control(
-    "machine.memory.total",
-    replace(_MEMORY, total_bytes=1_021),
-    _MEMORY_WANTED,
-    fails="more-memory-than-declared",
-)
+_MEMORY_WANTED = MemoryWanted(value=1_000, lower=970, upper=1_020, fitted_bytes=None)
+for _total, _cause in (
+    (970, ""),
+    (1_020, ""),
+    (969, "less-memory-than-declared"),
+    (1_021, "more-memory-than-declared"),
+):
+    control(
+        "machine.memory.total",
+        (replace(_MEMORY, total_bytes=_total), _IDENTITY),
+        _MEMORY_WANTED,
+        fails=_cause,
+        passes=not _cause,
+    )
+_TIB = 2**40
+_LARGE = MemoryWanted(value=_TIB, lower=0.97 * _TIB, upper=1.03 * _TIB, fitted_bytes=_TIB)
+_LEAST = int(_TIB * (1 - FITTED_TOLERANCE_RATIO)) + 1
+_ALL = replace(_MEMORY, total_bytes=int(0.985 * _TIB), fitted_bytes=_LEAST)
+_ONE_LESS = replace(_ALL, fitted_bytes=_LEAST - 1)
+control("machine.memory.total", (_ALL, _IDENTITY), _LARGE, passes=True)
+control("machine.memory.total", (_ONE_LESS, _IDENTITY), _LARGE, fails="less-memory-than-declared")
+control("machine.memory.total", (_ONE_LESS, _VM), _LARGE, passes=True)
 control("machine.memory.available", _MEMORY, 500, passes=True)
 control("machine.memory.available", _MEMORY, 501, fails="memory-in-use")
 

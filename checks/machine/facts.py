@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from checks.core.expectation import Bounds
 from checks.core.facts import Access, Component, Facts, Field, Unseen
 
 
@@ -101,6 +102,14 @@ class Memory(Facts):
         fitted = self.fitted_bytes
         size = fitted if isinstance(fitted, Unseen) else f"{fitted / 2**30:.0f} GiB"
         yield Component(slot="memory", kind={"size": size}, identity={"serials": self.dimm_serials})
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryWanted(Bounds):
+    """How much memory there must be: bounds of MemTotal, and what is fitted."""
+
+    fitted_bytes: int | None
+    """Size of all modules together; None where what is wanted is no such size."""
 
 
 @dataclass(frozen=True, kw_only=True)

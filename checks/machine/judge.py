@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from checks.core.expectation import Basis, Bounds, Case, Expected, NotDeclared, Wanted
+from checks.core.expectation import Basis, Case, Expected, NotDeclared, Wanted
 from checks.core.facts import BOX, Access, Blind, NotRecordedError, Unseen
 from checks.core.finding import Judgement, fail, ok, unknown
 from checks.core.registry import check
@@ -24,6 +24,7 @@ from checks.machine.facts import (
     History,
     Identity,
     Memory,
+    MemoryWanted,
     Moment,
     RoomWanted,
     Threads,
@@ -37,6 +38,11 @@ CLOCK_SLACK_S = 60.0
 MEMORY_TOLERANCE_RATIO = 0.03
 KERNEL_RESERVE_BYTES = 600 * MIB
 """What a kernel may keep of a small machine's memory; no memory module is this small (assumed)."""
+FITTED_TOLERANCE_RATIO = 0.005
+"""What firmware may keep for itself; the most that is known is 16 bytes for each 4 KiB, the table
+of page owners of AMD's SEV-SNP (AMD64 Architecture Programmer's Manual, volume 2, 15.36.3)."""
+FITTED_TOLERANCE_BYTES = 4 * 1024 * MIB
+"""Two of the largest memory blocks of x86 (2 GiB, MAX_BLOCK_SIZE of arch/x86/mm/init_64.c)."""
 RUN_BYTES = 4 * MIB
 """What one run writes at most: a ledger under 1 MB, its journal, and the copy before the rename."""
 USABLE_BYTES = MIB
@@ -167,7 +173,7 @@ def container_as_declared(seen: Identity, wanted: str) -> Judgement:
 # Memory
 
 
-def _memory_total(expected: Expected) -> Iterator[Case[Bounds]]:
+def _memory_total(expected: Expected) -> Iterator[Case[MemoryWanted]]:
     hardware = expected.profile.hardware
     number = expected.number("machine.memory.total", BOX)
     if hardware.memory_total_bytes is not None:
@@ -178,11 +184,22 @@ def _memory_total(expected: Expected) -> Iterator[Case[Bounds]]:
             if ratio is None
             else total * ratio
         )
-        bounds = Bounds(value=total, lower=total - slack, upper=total + slack)
-        yield Case(subject=BOX, wanted=_hardware(expected, "memory_total_bytes", bounds))
+        value = MemoryWanted(
+            value=total,
+            lower=total - slack,
+            upper=total + slack,
+            # who gives a tolerance has a reason, which holds of the modules as well
+            fitted_bytes=total if ratio is None else None,
+        )
+        yield Case(subject=BOX, wanted=_hardware(expected, "memory_total_bytes", value))
     elif number is not None:
         wanted = Wanted(
-            value=number.bounds,
+            value=MemoryWanted(
+                value=number.bounds.value,
+                lower=number.bounds.lower,
+                upper=number.bounds.upper,
+                fitted_bytes=None,
+            ),
             basis=Basis(number.basis),
             source=f"{number.source} {number.measured_at}".strip(),
             premise=number.premise,
@@ -195,7 +212,7 @@ def _memory_total(expected: Expected) -> Iterator[Case[Bounds]]:
 
 @check(
     "machine.memory.total",
-    sees=Memory,
+    sees=(Memory, Identity),
     cases=_memory_total,
     unit="By",
     premise=("memory",),
@@ -205,12 +222,14 @@ def _memory_total(expected: Expected) -> Iterator[Case[Bounds]]:
         "more-memory-than-declared": "the box has more memory than its profile says",
     },
 )
-def memory_total_as_declared(seen: Memory, wanted: Bounds) -> Judgement:
+def memory_total_as_declared(seen: Memory, box: Identity, wanted: MemoryWanted) -> Judgement:
     """All the memory that is declared is there.
 
-    Looks at MemTotal of /proc/meminfo. Fails where it is off the profile's
-    hardware.memory_total_bytes, or off a measured number, by more than the tolerance:
-    hardware.memory_tolerance_ratio, or 3 % and at least 600 MiB, since the kernel keeps some back.
+    Looks at MemTotal of /proc/meminfo and at the kernel's memory blocks in sysfs. Fails where
+    MemTotal is off the profile's hardware.memory_total_bytes, or off a measured number, by more
+    than the tolerance: hardware.memory_tolerance_ratio, or 3 % and at least 600 MiB, since the
+    kernel keeps some back. It keeps none of the memory blocks back: on bare metal these may fall
+    short by 0.5 % and at least 4 GiB, so that one module of many is missed as well.
     What to do: look for the missing module in the board's own log (`ipmitool sel list`,
     `dmidecode -t memory` as root), reseat or replace it, rerun.
     """
@@ -221,7 +240,19 @@ def memory_total_as_declared(seen: Memory, wanted: Bounds) -> Judgement:
         "memory_max_bytes": wanted.upper,
     }
     says = f"{bytes_text(seen.total_bytes)} of memory, {bytes_text(wanted.value)} wanted"
-    if wanted.lower is not None and seen.total_bytes < wanted.lower:
+    missing = wanted.lower is not None and not seen.total_bytes >= wanted.lower
+    nominal = wanted.fitted_bytes
+    # a hypervisor gives what it likes, and not always all that a price list says
+    if nominal is not None and not missing and box.hypervisor == "none":
+        fitted = seen.fitted_bytes
+        if not isinstance(fitted, Unseen):
+            slack = max(nominal * FITTED_TOLERANCE_RATIO, FITTED_TOLERANCE_BYTES)
+            observed["memory_fitted_bytes"] = fitted
+            expected["memory_fitted_min_bytes"] = nominal - slack
+            if not fitted >= nominal - slack:
+                missing = True
+                says = f"{bytes_text(fitted)} of memory fitted, {bytes_text(nominal)} wanted"
+    if missing:
         return fail(
             "less-memory-than-declared",
             says,
@@ -230,7 +261,7 @@ def memory_total_as_declared(seen: Memory, wanted: Bounds) -> Judgement:
             observed=observed,
             expected=expected,
         )
-    if wanted.upper is not None and seen.total_bytes > wanted.upper:
+    if wanted.upper is not None and not seen.total_bytes <= wanted.upper:
         return fail(
             "more-memory-than-declared",
             says,

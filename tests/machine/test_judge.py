@@ -8,7 +8,6 @@ import pytest
 from checks.core.codec import decode, encode
 from checks.core.expectation import (
     Basis,
-    Bounds,
     Case,
     Expectation,
     Expected,
@@ -16,7 +15,9 @@ from checks.core.expectation import (
     Wanted,
 )
 from checks.core.facts import BOX, Access, Blind, Unseen
+from checks.core.finding import Judgement
 from checks.core.profile import LOCAL, Checks, Hardware, Paths, Profile, Serve
+from checks.core.units import bytes_text
 from checks.core.verdict import Reason, Verdict
 from checks.machine import judge
 from checks.machine.facts import (
@@ -27,6 +28,7 @@ from checks.machine.facts import (
     History,
     Identity,
     Memory,
+    MemoryWanted,
     Moment,
     RoomWanted,
     Threads,
@@ -57,7 +59,10 @@ def test_the_tolerances_are_those_that_the_texts_promise():
     assert judge.RUN_BYTES == 4_194_304
     assert judge.USABLE_BYTES == 1_048_576
     assert judge.USABLE_INODES == 64
+    assert judge.FITTED_TOLERANCE_RATIO == 0.005
+    assert judge.FITTED_TOLERANCE_BYTES == 4_294_967_296
     assert judge.memory_total_as_declared.__doc__.count("3 % and at least 600 MiB") == 1
+    assert judge.memory_total_as_declared.__doc__.count("0.5 % and at least 4 GiB") == 1
     assert "fewer than 64 inodes" in judge.room_for_files.__doc__
     assert "more than a minute" in judge.clock_not_in_the_past.__doc__
 
@@ -190,13 +195,20 @@ def memory(total: int = 1_000, available: int = 500) -> Memory:
     )
 
 
-def wanted_memory(total: float, lower: float | None, upper: float | None) -> Bounds:
+def wanted_memory(
+    total: float, lower: float | None, upper: float | None, fitted: int | None = None
+) -> MemoryWanted:
     """Make bounds from what may be missing and what may be too much."""
-    return Bounds(
+    return MemoryWanted(
         value=total,
         lower=None if lower is None else total - lower,
         upper=None if upper is None else total + upper,
+        fitted_bytes=fitted,
     )
+
+
+def judged_total(seen: Memory, wanted: MemoryWanted, hypervisor: object = "none") -> Judgement:
+    return judge.memory_total_as_declared(seen, identity(hypervisor=hypervisor), wanted)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +226,7 @@ def wanted_memory(total: float, lower: float | None, upper: float | None) -> Bou
     ],
 )
 def test_memory_is_judged_on_both_sides_of_its_tolerance(total, verdict, cause):
-    said = judge.memory_total_as_declared(memory(total), wanted_memory(1_000, 30, 20))
+    said = judged_total(memory(total), wanted_memory(1_000, 30, 20))
     assert (said.verdict, said.cause) == (verdict, cause)
     assert said.observed == {"memory_total_bytes": total}
     assert said.expected == {
@@ -226,25 +238,73 @@ def test_memory_is_judged_on_both_sides_of_its_tolerance(total, verdict, cause):
 
 def test_numbers_beyond_small_integers_are_compared_by_value():
     total = 64 * GIB
-    at_limit = judge.memory_total_as_declared(memory(total - 5_000), wanted_memory(total, 5_000, 0))
+    at_limit = judged_total(memory(total - 5_000), wanted_memory(total, 5_000, 0))
     assert at_limit.verdict is Verdict.PASS
-    over = judge.memory_total_as_declared(memory(total + 7_000), wanted_memory(total, 0, 7_000))
+    over = judged_total(memory(total + 7_000), wanted_memory(total, 0, 7_000))
     assert over.verdict is Verdict.PASS
     assert judge.memory_available(memory(available=5_000), int("5000")).verdict is Verdict.PASS
 
 
 def test_a_missing_module_is_said_in_numbers_and_what_to_do():
-    said = judge.memory_total_as_declared(memory(192 * GIB), wanted_memory(256 * GIB, GIB, GIB))
+    said = judged_total(memory(192 * GIB), wanted_memory(256 * GIB, GIB, GIB))
     assert said.says == "192.0 GiB of memory, 256.0 GiB wanted"
     assert "reseat or replace it" in said.remedy
     assert "dmidecode -t memory" in said.remedy
 
 
+FITTED = [
+    # what is declared, fitted and given as MemTotal, in GiB
+    ("one module of 96 is missing", 6_144, 6_080, 6_080 * 0.984, "less-memory-than-declared"),
+    ("one module of 48 is missing", 3_072, 3_008, 3_008 * 0.992, "less-memory-than-declared"),
+    ("one module of 64 is missing", 2_048, 2_016, 2_016 * 0.988, "less-memory-than-declared"),
+    ("a block more than is allowed", 512, 506, 500, "less-memory-than-declared"),
+    ("as much less as is allowed", 512, 508, 500, ""),
+    ("a hole below 4 GiB makes a block more", 512, 514, 503.5, ""),
+    ("firmware keeps a table of page owners", 2_048, 2_038, 2_006, ""),
+    ("memory of GPUs is counted too", 512, 608, 503.5, ""),
+    ("a small board", 8, 7.875, 7.7, ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("declared", "fitted", "total", "cause"),
+    [row[1:] for row in FITTED],
+    ids=[r[0] for r in FITTED],
+)
+def test_a_missing_module_of_many_is_seen_in_the_memory_blocks(declared, fitted, total, cause):
+    value = memory_case(Hardware(memory_total_bytes=declared * GIB)).wanted.value
+    seen = replace(memory(int(total * GIB)), fitted_bytes=int(fitted * GIB))
+    said = judged_total(seen, value)
+    assert (said.verdict is Verdict.PASS, said.cause) == (not cause, cause), said.says
+    assert said.observed["memory_fitted_bytes"] == fitted * GIB
+    if cause:
+        here, wanted = bytes_text(fitted * GIB), bytes_text(declared * GIB)
+        assert said.says == f"{here} of memory fitted, {wanted} wanted"
+        # a virtual machine has what it is given; a tolerance of one's own and a measured number
+        # say what is right; and what nobody could count is not compared
+        for hypervisor in ("kvm", UNSEEN):
+            assert judged_total(seen, value, hypervisor).verdict is Verdict.PASS
+        own = Hardware(memory_total_bytes=declared * GIB, memory_tolerance_ratio=0.05)
+        assert judged_total(seen, memory_case(own).wanted.value).verdict is Verdict.PASS
+        uncounted = replace(seen, fitted_bytes=UNSEEN)
+        said = judged_total(uncounted, value)
+        assert said.verdict is Verdict.PASS
+        assert "memory_fitted_bytes" not in said.observed
+
+
+def test_memory_blocks_do_not_excuse_a_small_memtotal():
+    value = memory_case(Hardware(memory_total_bytes=512 * GIB)).wanted.value
+    seen = replace(memory(480 * GIB), fitted_bytes=512 * GIB)
+    said = judged_total(seen, value)
+    assert said.cause == "less-memory-than-declared"
+    assert said.says == "480.0 GiB of memory, 512.0 GiB wanted"
+
+
 def test_too_much_memory_sends_to_the_profile():
-    said = judge.memory_total_as_declared(memory(512 * GIB), wanted_memory(256 * GIB, GIB, GIB))
+    said = judged_total(memory(512 * GIB), wanted_memory(256 * GIB, GIB, GIB))
     assert said.says == "512.0 GiB of memory, 256.0 GiB wanted"
     assert "correct hardware.memory_total_bytes" in said.remedy
-    fine = judge.memory_total_as_declared(memory(256 * GIB), wanted_memory(256 * GIB, GIB, GIB))
+    fine = judged_total(memory(256 * GIB), wanted_memory(256 * GIB, GIB, GIB))
     assert fine.says == "256.0 GiB of memory, 256.0 GiB wanted"
 
 
@@ -257,6 +317,7 @@ def memory_case(hardware: Hardware, *numbers: Expectation) -> Case:
 def test_declared_memory_may_be_off_by_3_percent():
     case = memory_case(Hardware(memory_total_bytes=256 * GIB))
     bounds = case.wanted.value
+    assert bounds.fitted_bytes == 256 * GIB
     assert bounds.value == 256 * GIB
     assert bounds.lower == pytest.approx(0.97 * 256 * GIB, abs=1)
     assert bounds.upper == pytest.approx(1.03 * 256 * GIB, abs=1)
@@ -266,7 +327,7 @@ def test_declared_memory_may_be_off_by_3_percent():
 
 def test_declared_memory_of_a_small_machine_may_be_off_by_600_mib():
     case = memory_case(Hardware(memory_total_bytes=4 * GIB))
-    assert case.wanted.value == wanted_memory(4 * GIB, 600 * MIB, 600 * MIB)
+    assert case.wanted.value == wanted_memory(4 * GIB, 600 * MIB, 600 * MIB, 4 * GIB)
 
 
 def test_a_declared_tolerance_replaces_both():
@@ -300,7 +361,7 @@ def number(**changes: object) -> Expectation:
 
 def test_a_measured_number_brings_its_tolerance_basis_source_and_premise():
     wanted = memory_case(Hardware(), number()).wanted
-    assert wanted.value == Bounds(value=1_000_000.0, lower=970_000.0, upper=1_020_000.0)
+    assert wanted.value == wanted_memory(1_000_000.0, 30_000.0, 20_000.0)
     assert wanted.basis is Basis.MEASURED
     assert wanted.source == "sha256:1234 2026-01-31"
     assert wanted.premise == {"memory": {"size": "1 MB"}}
@@ -311,20 +372,20 @@ def test_a_measured_number_brings_its_tolerance_basis_source_and_premise():
 
 def test_an_open_side_allows_everything_and_the_other_side_does_not():
     below = memory_case(Hardware(), number(lower_ratio=None)).wanted.value
-    assert judge.memory_total_as_declared(memory(1), below).verdict is Verdict.PASS
-    assert judge.memory_total_as_declared(memory(1_020_000), below).verdict is Verdict.PASS
-    assert judge.memory_total_as_declared(memory(1_020_001), below).verdict is Verdict.FAIL
+    assert judged_total(memory(1), below).verdict is Verdict.PASS
+    assert judged_total(memory(1_020_000), below).verdict is Verdict.PASS
+    assert judged_total(memory(1_020_001), below).verdict is Verdict.FAIL
     above = memory_case(Hardware(), number(upper_ratio=None)).wanted.value
-    assert judge.memory_total_as_declared(memory(2**52), above).verdict is Verdict.PASS
-    assert judge.memory_total_as_declared(memory(970_000), above).verdict is Verdict.PASS
-    assert judge.memory_total_as_declared(memory(969_999), above).verdict is Verdict.FAIL
+    assert judged_total(memory(2**52), above).verdict is Verdict.PASS
+    assert judged_total(memory(970_000), above).verdict is Verdict.PASS
+    assert judged_total(memory(969_999), above).verdict is Verdict.FAIL
 
 
 @pytest.mark.parametrize("sides", [{"lower_ratio": None}, {"upper_ratio": None}, {}])
 def test_what_is_said_of_any_side_can_be_recorded(sides):
     wanted = memory_case(Hardware(), number(**sides)).wanted.value
     for total in (1, 1_000_000, 2**52):
-        encode(judge.memory_total_as_declared(memory(total), wanted))
+        encode(judged_total(memory(total), wanted))
 
 
 def test_a_tolerance_of_nothing_is_nothing():

@@ -114,7 +114,7 @@ def version_2_box() -> Box:
     add_gpu(box, "0000:18:00.0", vendor="0x10de", device="0x2330", model="H100", uuid="GPU-1")
     box.group(f"{CGROUP}/system.slice", cpu_max="max 100000", effective="0-7")
     box.group(f"{CGROUP}{path}", cpu_max="400000 100000", cpu_stat="nr_periods 4\nnr_throttled 1")
-    box.put("/sys/devices/system/memory/block_size_bytes", "8000000\n")
+    box.put("/sys/devices/system/memory/block_size_bytes", "8000000000\n")
     box.put("/sys/devices/system/memory/memory0/state", "online\n")
     box.put("/sys/firmware/dmi/entries/17-0/raw", b"\x11\x28" + b"\1" * 38 + b"SERIAL\0\0")
     box.put("/srv/hub/models--a--b/blobs/x", "12345678901")

@@ -580,7 +580,7 @@ def swapped(suite, folder: Path, change) -> tuple[int, str]:
     for name in ("before", "after"):
         box = h100_box()
         box.put("/sys/firmware/dmi/entries/17-0/raw", smbios("SERIAL-A"))
-        box.put("/sys/devices/system/memory/block_size_bytes", "80000000\n")
+        box.put("/sys/devices/system/memory/block_size_bytes", "8000000000\n")
         box.put("/sys/devices/system/memory/memory0/state", "online\n")
         if name == "after":
             change(box)
