@@ -269,3 +269,47 @@ def throttled_ratio(world: World, folders: tuple[str, ...]) -> float | None:
             ratio = min(1.0, int(throttled[1]) / int(periods[1]))
             worst = ratio if worst is None else max(worst, ratio)
     return worst
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where the files of one controller lie for a process, innermost first."""
+
+    folders: tuple[str, ...]
+    above_unseen: bool
+
+
+def folders_with(world: World, pid: str, controller: str) -> Folders | Unseen:
+    """Find the cgroups of a process that have a controller; none where the kernel has it nowhere."""
+    text = world.read(f"/proc/{pid}/cgroup")
+    if isinstance(text, Unseen):
+        if text.reason is Blind.ABSENT and world.exists(f"/proc/{pid}/status"):
+            return Folders((), above_unseen=False)  # a kernel built without cgroups
+        return text
+    mounts = _mounts(world)
+    if isinstance(mounts, Unseen):
+        return mounts
+    found = re.findall(r"^[0-9]+:([^:\n]*):(/.*)$", text, re.MULTILINE)
+    if not found:
+        return Unseen(Blind.MALFORMED, f"/proc/{pid}/cgroup: {text[:80]!r}")
+    paths = {frozenset(filter(None, names.split(","))): path for names, path in found}
+    # a controller lives in one hierarchy: in that of version 1 that names it, or in version 2
+    controllers = next((names for names in paths if controller in names), frozenset())
+    if controllers not in paths or (not controllers and _absent_2(world, mounts, controller)):
+        return Folders((), above_unseen=False)
+    chain = _chain(world, mounts, controllers, paths[controllers])
+    if isinstance(chain, Unseen):
+        return chain
+    return Folders(tuple(chain.folders), above_unseen=chain.above_unseen)
+
+
+def _absent_2(world: World, mounts: list[Mount], controller: str) -> bool:
+    """Whether version 2 is mounted and says that it does not have a controller."""
+    for mount in mounts:
+        if not mount.controllers:
+            names = world.line(f"{mount.point}/cgroup.controllers")
+            if isinstance(names, Unseen):
+                # an empty file says that there is none; any other reason says nothing
+                return world.read(f"{mount.point}/cgroup.controllers") == ""
+            return controller not in names.split()
+    return False

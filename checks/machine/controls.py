@@ -14,6 +14,8 @@ from checks.machine.facts import (
     History,
     Identity,
     Memory,
+    MemoryGroups,
+    MemoryLimit,
     MemoryWanted,
     Moment,
     RoomWanted,
@@ -55,7 +57,13 @@ control("machine.identity.virtualization", _IDENTITY, "vm", fails="not-as-declar
 control("machine.identity.container", _VM, "any", passes=True)
 control("machine.identity.container", _IDENTITY, "any", fails="not-as-declared")
 
-_MEMORY = Memory(total_bytes=1_000, available_bytes=500, fitted_bytes=_NONE, dimm_serials=_NONE)
+_MEMORY = Memory(
+    total_bytes=1_000,
+    available_bytes=500,
+    fitted_bytes=_NONE,
+    dimm_serials=_NONE,
+    groups=MemoryGroups(limits=(), above_unseen=False),
+)
 _MEMORY_WANTED = MemoryWanted(value=1_000, lower=970, upper=1_020, fitted_bytes=None)
 for _total, _cause in (
     (970, ""),
@@ -80,6 +88,15 @@ control("machine.memory.total", (_ONE_LESS, _IDENTITY), _LARGE, fails="less-memo
 control("machine.memory.total", (_ONE_LESS, _VM), _LARGE, passes=True)
 control("machine.memory.available", _MEMORY, 500, passes=True)
 control("machine.memory.available", _MEMORY, 501, fails="memory-in-use")
+for _used, _cause in ((100, ""), (101, "memory-limited")):
+    _limit = MemoryLimit(source="memory.max", limit_bytes=500, used_bytes=_used, file_bytes=40)
+    control(
+        "machine.memory.available",
+        replace(_MEMORY, groups=MemoryGroups(limits=(_limit,), above_unseen=False)),
+        440,
+        fails=_cause,
+        passes=not _cause,
+    )
 
 
 def _cpu(effective_cpus: float, host: int = 8) -> Cpu:

@@ -86,6 +86,33 @@ class Devices(Facts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MemoryLimit(Facts):
+    """One limit of a cgroup, and what it leaves."""
+
+    source: str
+    """File that says so."""
+    limit_bytes: int
+    used_bytes: int
+    file_bytes: int
+    """What of it is cached files, which are given back when memory runs short."""
+
+    @property
+    def left_bytes(self) -> int:
+        """What can still be had below the limit."""
+        return max(0, self.limit_bytes - max(0, self.used_bytes - self.file_bytes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryGroups(Facts):
+    """What limits the memory of the suite's own process, and of all that is started beside it."""
+
+    limits: tuple[MemoryLimit, ...]
+    """Every limit that was found, the one that leaves least first."""
+    above_unseen: bool
+    """Whether cgroups above the mounted root may limit further and cannot be seen from here."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Memory(Facts):
     """How much memory there is."""
 
@@ -96,6 +123,7 @@ class Memory(Facts):
     fitted_bytes: int | Unseen
     """Memory blocks times their size, as the kernel counts them in sysfs."""
     dimm_serials: Field
+    groups: MemoryGroups | Unseen
 
     def components(self) -> Iterator[Component]:
         """Give the parts that these facts describe."""

@@ -287,19 +287,25 @@ def _memory_available(expected: Expected) -> Iterator[Case[int]]:
     sees=Memory,
     cases=_memory_available,
     blocked_by=("machine.memory.total",),
-    causes={"memory-in-use": "something holds memory that this box's work needs"},
+    causes={
+        "memory-in-use": "something holds memory that this box's work needs",
+        "memory-limited": "a cgroup leaves the suite, and what is started from where it runs, less "
+        "memory than this box's work needs",
+    },
 )
 def memory_available(seen: Memory, wanted: int) -> Judgement:
     """Enough memory is free for what the box is for.
 
-    Looks at MemAvailable of /proc/meminfo: what can be had without swapping. Fails where it is
-    below the profile's hardware.memory_available_min_bytes.
-    What to do: find what holds it (`ps aux --sort -rss | head`), stop it, rerun.
+    Looks at MemAvailable of /proc/meminfo: what can be had without swapping; and at the memory
+    limits of the cgroups that the suite runs in, less what is used there and is no cached file.
+    Fails where one of them is below the profile's hardware.memory_available_min_bytes.
+    What to do: find what holds it (`ps aux --sort -rss | head`) and stop it, or raise the limit
+    of the container or unit; rerun.
     """
     says = f"{bytes_text(seen.available_bytes)} available, {bytes_text(wanted)} wanted"
     observed = {"memory_available_bytes": seen.available_bytes}
     expected = {"memory_available_min_bytes": wanted}
-    if seen.available_bytes < wanted:
+    if not seen.available_bytes >= wanted:
         return fail(
             "memory-in-use",
             says,
@@ -307,7 +313,41 @@ def memory_available(seen: Memory, wanted: int) -> Judgement:
             observed=observed,
             expected=expected,
         )
-    return ok(says, observed=observed, expected=expected)
+    groups = _if_recorded(lambda: seen.groups)
+    if isinstance(groups, Unseen):
+        if groups.reason is Blind.NOT_RECORDED:
+            note = f"whether a cgroup limits memory was not seen: {groups}"
+            return ok(says, observed=observed, expected=expected, notes=(note,))
+        return unknown(
+            Reason.NOT_OBSERVABLE,
+            f"{says}; whether a cgroup leaves less was not seen: {groups}",
+            remedy=groups.remedy,
+            observed=observed,
+            expected=expected,
+        )
+    evidence = tuple(
+        f"{limit.source}: {bytes_text(limit.limit_bytes)}, {bytes_text(limit.used_bytes)} used, "
+        f"{bytes_text(limit.file_bytes)} of it cached files"
+        for limit in groups.limits
+    )
+    above = "cgroups above the mounted root may limit further; they cannot be seen here"
+    notes = (above,) if groups.above_unseen else ()
+    if groups.limits:
+        least = groups.limits[0]
+        observed["memory_group_left_bytes"] = least.left_bytes
+        if not least.left_bytes >= wanted:
+            return fail(
+                "memory-limited",
+                f"{bytes_text(least.left_bytes)} left by {least.source}, {bytes_text(wanted)} wanted",
+                remedy=f"raise the limit {least.source} (`docker run --memory`, `resources.limits` "
+                "of the pod, `MemoryMax=` of the unit), stop what else uses memory in that cgroup, "
+                "or run the suite where the work will run; rerun",
+                observed=observed,
+                expected=expected,
+                notes=notes,
+                evidence=evidence,
+            )
+    return ok(says, observed=observed, expected=expected, notes=notes, evidence=evidence)
 
 
 # CPUs and threads

@@ -27,8 +27,10 @@ from checks.machine.facts import (
     History,
     Identity,
     Memory,
+    MemoryGroups,
     Moment,
 )
+from checks.machine.memory_cgroups import memory_groups
 from checks.machine.places import Found, find_process
 
 supplied("machine.history", sees=History)
@@ -359,7 +361,13 @@ def read_memory(world: World, _: None = None) -> Memory | Unseen:
         available_bytes=available,
         fitted_bytes=_fitted(world),
         dimm_serials=_dimm_serials(world),
+        groups=_memory_groups(world),
     )
+
+
+def _memory_groups(world: World) -> MemoryGroups | Unseen:
+    pid = world.pid()
+    return pid if isinstance(pid, Unseen) else memory_groups(world, str(pid))
 
 
 def _kib(text: str, key: str) -> int | None:

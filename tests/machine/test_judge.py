@@ -28,6 +28,8 @@ from checks.machine.facts import (
     History,
     Identity,
     Memory,
+    MemoryGroups,
+    MemoryLimit,
     MemoryWanted,
     Moment,
     RoomWanted,
@@ -191,7 +193,11 @@ def test_each_identity_check_asks_for_its_own_key(check, key):
 
 def memory(total: int = 1_000, available: int = 500) -> Memory:
     return Memory(
-        total_bytes=total, available_bytes=available, fitted_bytes=UNSEEN, dimm_serials=UNSEEN
+        total_bytes=total,
+        available_bytes=available,
+        fitted_bytes=UNSEEN,
+        dimm_serials=UNSEEN,
+        groups=MemoryGroups(limits=(), above_unseen=False),
     )
 
 
@@ -417,6 +423,60 @@ def test_available_memory_is_judged_at_its_limit(available, verdict):
     assert said.expected == {"memory_available_min_bytes": 500}
     assert ("stop it" in said.remedy) is (verdict is Verdict.FAIL)
     assert said.says == f"{available} B available, 500 B wanted"
+
+
+def limited(*limits: tuple[int, int, int], above: bool = False) -> Memory:
+    """Make memory of which 500 are available, in cgroups with limit, use and files."""
+    rows = tuple(
+        MemoryLimit(source=f"/sys/{n}/memory.max", limit_bytes=a, used_bytes=b, file_bytes=c)
+        for n, (a, b, c) in enumerate(limits)
+    )
+    return replace(memory(), groups=MemoryGroups(limits=rows, above_unseen=above))
+
+
+@pytest.mark.parametrize(
+    ("limit", "left"),
+    [((300, 0, 0), 300), ((400, 150, 50), 300), ((300, 50, 90), 300), ((300, 500, 10), 0)],
+)
+def test_what_a_cgroup_leaves_is_judged_at_its_limit(limit, left):
+    good = judge.memory_available(limited(limit), left)
+    assert (good.verdict, good.notes) == (Verdict.PASS, ())
+    bad = judge.memory_available(limited(limit), left + 1)
+    assert (bad.verdict, bad.cause) == (Verdict.FAIL, "memory-limited")
+    assert bad.says == f"{left} B left by /sys/0/memory.max, {left + 1} B wanted"
+    assert "raise the limit /sys/0/memory.max" in bad.remedy
+    for said in (good, bad):
+        assert said.observed == {"memory_available_bytes": 500, "memory_group_left_bytes": left}
+        assert said.evidence == (
+            f"/sys/0/memory.max: {limit[0]} B, {limit[1]} B used, {limit[2]} B of it cached files",
+        )
+
+
+def test_of_the_whole_box_and_a_cgroup_the_smaller_counts():
+    assert judge.memory_available(limited((900, 0, 0)), 501).cause == "memory-in-use"
+    assert judge.memory_available(limited((900, 0, 0)), 500).verdict is Verdict.PASS
+    assert judge.memory_available(limited(), 500).verdict is Verdict.PASS
+
+
+def test_cgroups_that_cannot_be_seen_from_here_are_noted_on_a_pass_and_on_a_fail():
+    for wanted in (300, 301):
+        (note,) = judge.memory_available(limited((300, 0, 0), above=True), wanted).notes
+        assert "may limit further" in note
+
+
+def test_cgroups_that_were_not_seen_are_unknown_and_those_of_an_older_ledger_are_noted():
+    unseen = replace(memory(), groups=UNSEEN)
+    said = judge.memory_available(unseen, 500)
+    assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
+    assert said.remedy == UNSEEN.remedy
+    assert judge.memory_available(unseen, 501).cause == "memory-in-use"
+    kept = encode(memory())
+    del kept["groups"]
+    said = judge.memory_available(decode(Memory, kept), 500)
+    assert said.verdict is Verdict.PASS
+    assert said.notes == (
+        "whether a cgroup limits memory was not seen: not-recorded: Memory.groups was not recorded",
+    )
 
 
 def test_available_memory_is_asked_for_where_the_profile_says_so():

@@ -27,7 +27,7 @@ from checks.core.runner import Runner, receive
 from checks.core.world import World
 from checks.machine.probe import history_facts
 from tests.support.boxes import NVIDIA_VERSION, Box, add_gpu, arm_board, plain_box
-from tests.support.layouts import CGROUP, V1_CPU, V1_CPUSET, lines_1
+from tests.support.layouts import CGROUP, V1_CPU, V1_CPUSET, V1_NAMED, lines_1
 
 REGISTRY = load_areas()
 SLOW_S = 4.0
@@ -114,6 +114,8 @@ def version_2_box() -> Box:
     add_gpu(box, "0000:18:00.0", vendor="0x10de", device="0x2330", model="H100", uuid="GPU-1")
     box.group(f"{CGROUP}/system.slice", cpu_max="max 100000", effective="0-7")
     box.group(f"{CGROUP}{path}", cpu_max="400000 100000", cpu_stat="nr_periods 4\nnr_throttled 1")
+    box.put(f"{CGROUP}/memory.max", f"{2**39}\n").put(f"{CGROUP}/memory.current", "5\n")
+    box.put(f"{CGROUP}/memory.stat", "inactive_file 0\n")
     box.put("/sys/devices/system/memory/block_size_bytes", "8000000000\n")
     box.put("/sys/devices/system/memory/memory0/state", "online\n")
     box.put("/sys/firmware/dmi/entries/17-0/raw", b"\x11\x28" + b"\1" * 38 + b"SERIAL\0\0")
@@ -123,7 +125,11 @@ def version_2_box() -> Box:
 
 def version_1_box() -> Box:
     path = "/system.slice/llama.service"
-    box = plain_box().drop(CGROUP).mounts(V1_CPU + V1_CPUSET).listen(8000, 70)
+    box = plain_box().drop(CGROUP).mounts(V1_CPU + V1_CPUSET + V1_NAMED).listen(8000, 70)
+    box.process(4242, "pytest", cgroup=lines_1("/", "/"))
+    memory = f"{CGROUP}/memory"
+    box.put(f"{memory}/memory.limit_in_bytes", f"{2**39}\n").put(f"{memory}/release_agent", "\n")
+    box.put(f"{memory}/memory.usage_in_bytes", "5\n").put(f"{memory}/memory.stat", "cache 0\n")
     box.group_1(f"{CGROUP}/cpu,cpuacct").group(f"{CGROUP}/cpuset", cpuset="0-7", effective_1="0-7")
     box.group_1(f"{CGROUP}/cpu,cpuacct/system.slice")
     box.group_1(f"{CGROUP}/cpu,cpuacct{path}", 400_000)
@@ -148,6 +154,10 @@ MUST_NOT_PASS: dict[str, tuple[str, ...]] = {
     f"{CGROUP}/system.slice/cpu.max": THREADS,
     f"{QUOTA_1}/cpu.cfs_quota_us": THREADS,
     f"{QUOTA_1}/cpu.cfs_period_us": THREADS,
+    f"{CGROUP}/memory/memory.limit_in_bytes": ("machine.memory.available[box]",),
+    f"{CGROUP}/memory/memory.usage_in_bytes": ("machine.memory.available[box]",),
+    f"{CGROUP}/memory.max": ("machine.memory.available[box]",),
+    f"{CGROUP}/memory.current": ("machine.memory.available[box]",),
     "/sys/class/dmi/id/product_name": ("machine.identity.product[box]",),
     "/proc/net/tcp": THREADS[:1],
 }
