@@ -51,6 +51,11 @@ _ENGINES = (
     "sglang",
 )
 """Engines, and programs of theirs, that take the host's cores if they are not told."""
+_SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "su", "runuser", "script", "flock")
+"""Programs that take a whole line behind `-c`."""
+_REMOTE = ("ssh", "eval")
+"""Programs whose words are put together to one line."""
+_LINE_FOLLOWS = re.compile(r"-[a-z]{0,3}c[a-z]{0,3}|--command")
 _NPROC = ("$(nproc)", "`nproc`", "${nproc}", "$nproc")
 
 
@@ -100,16 +105,33 @@ def asked_for(argv: Sequence[str], env: Mapping[str, str], engine: str = "") -> 
 
 
 def _flat(argv: Sequence[str]) -> list[str]:
-    """Open up `sh -c "…"`: the inner line is what runs."""
+    """Open up the line behind `sh -c`: that is what runs. Other texts (a prompt) stay one word."""
+    if len(argv) == 1 and " " in argv[0].strip():
+        return _opened(argv[0])
     words: list[str] = []
+    shell, line_next = "", False
     for word in argv:
-        try:
-            inner = shlex.split(word) if " " in word.strip() else [word]
-        except ValueError:  # a text with an apostrophe, no line for a shell
-            inner = [word]
-        # a shell in a shell has a line in its line
-        words += [part.strip("\"';") for line in inner for part in line.split() or [line]]
+        program = word.rpartition("/")[2]
+        if line_next and not word.startswith("-"):
+            words += _opened(word)
+            shell, line_next = "", False
+        elif shell in _REMOTE and " " in word.strip():
+            words += _opened(word)
+        else:
+            words.append(word.strip())
+            line_next = line_next or (shell != "" and bool(_LINE_FOLLOWS.fullmatch(word)))
+            shell = program if program in _SHELLS or program in _REMOTE else shell
     return words
+
+
+def _opened(line: str) -> list[str]:
+    try:
+        inner = shlex.split(line)
+    except ValueError:  # a text with an apostrophe, no line for a shell
+        inner = line.split()
+    words = [part.strip("\"';") for part in inner]
+    # each line is shorter than the one that held it, so this ends
+    return words if len(words) <= 1 else _flat(words)
 
 
 def _assignments(words: Sequence[str]) -> list[tuple[str, str]]:

@@ -102,6 +102,43 @@ def test_a_shell_in_a_shell_is_opened_up():
     assert asked_for(["sh", "-c", "serve -p it's -t 4"], {}) == Asked(4, "-t 4")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["llama-server", "-t", "2", "-p", "please use -t 64 now"],
+        ["llama-server", "-t", "2", "--system-prompt", "OMP_NUM_THREADS=64 --threads 64"],
+        ["llama-server", "-t", "2", "-c", "4096", "-p", "say -t 64"],
+        ["bash", "-c", "llama-server -t 2 -p 'please use -t 64 now'"],
+        ["sh", "run.sh", "-t", "2", "please use -t 64"],
+    ],
+)
+def test_a_text_that_speaks_of_options_is_no_option(words):
+    assert asked_for(words, {}) == Asked(2, "-t 2")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["/bin/bash", "-lc", "serve -t 4"],
+        ["bash", "-e", "-c", "serve -t 4"],
+        ["busybox", "sh", "-ec", "serve -t 4"],
+        ["docker", "run", "image", "sh", "-c", "serve -t 4"],
+        ["su", "user", "-c", "serve -t 4"],
+        ["ssh", "box", "-p", "22", "serve -t 4"],
+        ["serve -t 4"],
+    ],
+)
+def test_what_a_shell_is_given_as_one_line_is_opened_up(words):
+    assert asked_for(words, {}) == Asked(4, "-t 4")
+
+
+def test_shells_in_shells_are_followed_to_the_innermost():
+    line = "serve -t 4"
+    for _ in range(7):
+        line = shlex.join(["sh", "-c", line])
+    assert asked_for(shlex.split(line), {}) == Asked(4, "-t 4")
+
+
 @pytest.mark.parametrize("text", ["$(nproc)", "`nproc`", "${nproc}", "$nproc", "$(NPROC)"])
 @pytest.mark.parametrize("option", ["-t ", "--threads ", "--threads=", "-t="])
 def test_nproc_is_as_many_as_the_affinity_allows(option, text):
