@@ -4,6 +4,11 @@ Sources, read 2026-08: llama.cpp `common/arg.cpp` (-t, --threads, -tb, --threads
 LLAMA_ARG_THREADS; default: physical cores of the host, read from sysfs, not from the cgroup);
 llama-cpp-python (`--n_threads`, N_THREADS); OpenMP 5.2 section 21.1.2 (OMP_NUM_THREADS, a list
 whose first entry is the outer level); `--cpuset-cpus` and `--cpus` of containers change neither.
+ggml starts its threads with `num_threads(…)` (github.com/ggml-org/llama.cpp/pull/7606), which wins
+over OMP_NUM_THREADS (OpenMP 5.2, section 10.1.1), so that variable does not limit llama.cpp and
+what is built on it. Ollama has no variable of the kind (github.com/ollama/ollama/issues/10476); it
+tells its runner by `--threads`. PyTorch takes OMP_NUM_THREADS, and MKL_NUM_THREADS where it was
+built with MKL (`aten/src/ATen/ParallelOpenMP.cpp`).
 """
 
 from __future__ import annotations
@@ -25,32 +30,32 @@ _LONG = (
 )
 _BARE = ("n_threads", "num_threads", "num_thread", "threads")
 """`n_threads=4` as one word."""
-VARIABLES = (
-    "LLAMA_ARG_THREADS",
-    "N_THREADS",
-    "OLLAMA_NUM_THREADS",
-    "OLLAMA_NUM_THREAD",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "RAYON_NUM_THREADS",
-)
-"""Environment variables that set the number, the one that wins first."""
+_LLAMA = ("LLAMA_ARG_THREADS",)
+_LLAMA_PYTHON = ("N_THREADS", "N_THREADS_BATCH")
+_TORCH = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_LIBRARIES = (*_TORCH, "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
+"""What an engine that is not known may listen to."""
+_READS: Mapping[str, tuple[str, ...]] = {
+    "llama-server": _LLAMA,
+    "llama-cli": _LLAMA,
+    "llama-bench": (),
+    "llama.cpp": _LLAMA,
+    "llamafile": _LLAMA,
+    "llama-cpp-python": _LLAMA_PYTHON,
+    "llama_cpp.server": _LLAMA_PYTHON,
+    "koboldcpp": (),
+    "ollama": (),
+    "whisper-server": (),
+    "vllm": _TORCH,
+    "vllm.entrypoints.openai.api_server": _TORCH,
+    "sglang": _TORCH,
+    "sglang.launch_server": _TORCH,
+}
+"""Engines, and programs of theirs, that take the host's cores if they are not told; and the
+environment variables that tell them."""
+VARIABLES = (*_LLAMA, *_LLAMA_PYTHON, *_LIBRARIES)
+"""Every environment variable that sets the number somewhere."""
 _NOT_LLAMA = ("vllm", "sglang", "tgi", "text-generation", "tensorrt", "triton")
-_ENGINES = (
-    "llama-server",
-    "llama-cli",
-    "llama-bench",
-    "llama.cpp",
-    "llama-cpp-python",
-    "llamafile",
-    "koboldcpp",
-    "ollama",
-    "whisper-server",
-    "vllm",
-    "sglang",
-)
-"""Engines, and programs of theirs, that take the host's cores if they are not told."""
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "su", "runuser", "script", "flock")
 """Programs that take a whole line behind `-c`."""
 _REMOTE = ("ssh", "eval")
@@ -73,22 +78,37 @@ class Asked:
 
 def is_engine(name: str) -> bool:
     """Whether this is the name of an engine, or of its program, whose default is known."""
-    return name.lower() in _ENGINES
+    return name.lower() in _READS
+
+
+def engine_in(argv: Sequence[str]) -> str:
+    """Find the engine that a command line starts, through `env`, `nice` or a shell; or nothing."""
+    before = ("", "")
+    for word in _flat(argv):
+        name = word.rpartition("/")[2].lower()
+        module = before[1] == "-m" and before[0].rpartition("/")[2].startswith("python")
+        # behind any other option it is a value, such as the name of a model
+        value = before[1].startswith("-") and before[1] != "--" and not module
+        if name in _READS and not (value and not _LINE_FOLLOWS.fullmatch(before[1])):
+            return name
+        before = (before[1], word)
+    return ""
 
 
 def asked_for(argv: Sequence[str], env: Mapping[str, str], engine: str = "") -> Asked | None:
     """Find how many threads a command line and its environment ask for; None if they do not say.
 
-    The command line wins over the environment; of several numbers the largest is what runs.
+    The command line wins over the environment; of several numbers the largest is what runs. A
+    variable that the engine does not read says nothing.
     """
     words = _flat(argv)
-    inline = dict(_assignments(words))
     found = [_number(text, shown) for text, shown in _options(words, engine)]
-    if not found:
-        merged = {**env, **inline}
-        found = [
-            _number(merged[name], f"{name}={merged[name]}") for name in VARIABLES if name in merged
-        ][:1]
+    reads = _READS.get(engine_in(argv) or engine.lower(), _LIBRARIES)
+    if not found or reads == _TORCH:  # no option of these is known to win over the variables
+        merged = {**env, **dict(_assignments(words))}
+        found += [
+            _number(merged[name], f"{name}={merged[name]}") for name in reads if name in merged
+        ]
     found = [
         asked
         for asked in found

@@ -80,7 +80,7 @@ def test_the_number_is_found_however_the_running_process_was_told(suite, tmp_pat
     fewer = [word.replace("5", "4") for word in words]
     less = {name: value.replace("5", "4") for name, value in environ.items()}
     box = plain_box(8).group(f"{CGROUP}/a", cpu_max="400000 100000")
-    program = "/opt/llama-server"
+    program = "/opt/vllm" if "OMP" in way else "/opt/llama-server"
     box.process(900, program, *words, cgroup="0::/a\n", environ=environ)
     box.process(901, program, *fewer, cgroup="0::/a\n", environ=less)
     # what the profile would start plays no part where the process runs already
@@ -124,6 +124,19 @@ def test_an_engine_that_is_not_told_takes_the_cores_of_the_host(suite, tmp_path)
     assert "8 threads (no number given" in found["says"]
     assert "start it with 4 threads" in found["remedy"]
     assert run.finding(CHECK, "fits")["verdict"] == "pass"
+
+
+@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "N_THREADS"])
+def test_a_variable_that_the_engine_does_not_read_does_not_excuse_it(suite, tmp_path, name):
+    box = plain_box(16).group(f"{CGROUP}/a", cpu_max="200000 100000")
+    box.process(900, "/opt/llama-server", cgroup="0::/a\n", allowed="0-15", environ={name: "2"})
+    profile = serve("runs", "pid:900") + serve(
+        "declared", "this", "llama-server", env=f'{{ {name} = "2" }}'
+    )
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    assert run.finding(CHECK, "runs")["cause"] == "default-exceeds-cpus"
+    declared = run.finding(CHECK, "declared")
+    assert (declared["verdict"], declared["confirmed"]) == ("pass", False), declared["says"]
 
 
 def test_an_engine_that_runs_untold_is_not_excused_by_what_the_profile_would_have_said(

@@ -1,11 +1,20 @@
 """How many threads a command line and its environment ask for, in every form in use."""
 
-import itertools
 import shlex
 
 import pytest
 
-from checks.engines.threads import VARIABLES, Asked, asked_for, is_engine
+from checks.engines.threads import VARIABLES, Asked, asked_for, engine_in, is_engine
+
+READ_BY = {
+    "LLAMA_ARG_THREADS": "llama-server",
+    "N_THREADS": "llama-cpp-python",
+    "N_THREADS_BATCH": "llama-cpp-python",
+    "OMP_NUM_THREADS": "vllm",
+    "MKL_NUM_THREADS": "sglang",
+    "OPENBLAS_NUM_THREADS": "somebodys-own",
+    "RAYON_NUM_THREADS": "",
+}
 
 
 def read(line: str, engine: str = "llama.cpp", **env: str) -> Asked | None:
@@ -45,16 +54,83 @@ def test_an_option_says_the_number(line, threads, words):
 
 
 @pytest.mark.parametrize("name", VARIABLES)
-def test_each_variable_says_the_number(name):
-    said = Asked(4, f"{name}=4")
-    assert asked_for(["serve"], {name: "4"}) == said
-    assert read(f"{name}=4 serve --port 80") == said
-    assert read(f"env {name}=4 serve") == said
-    assert read(f"docker run -e {name}=4 image serve") == said
-    assert read(f"docker run -e{name}=4 image serve") == said
-    assert read(f"podman run --env={name}=4 image serve") == said
-    assert read(f"podman run --env {name}=4 image serve") == said
-    assert read(f'sh -c "export {name}=4; serve"') == said
+def test_each_variable_says_the_number_to_an_engine_that_reads_it(name):
+    said, engine = Asked(4, f"{name}=4"), READ_BY[name]
+    assert asked_for(["serve"], {name: "4"}, engine) == said
+    assert read(f"{name}=4 serve --port 80", engine) == said
+    assert read(f"env {name}=4 serve", engine) == said
+    assert read(f"docker run -e {name}=4 image serve", engine) == said
+    assert read(f"docker run -e{name}=4 image serve", engine) == said
+    assert read(f"podman run --env={name}=4 image serve", engine) == said
+    assert read(f"podman run --env {name}=4 image serve", engine) == said
+    assert read(f'sh -c "export {name}=4; serve"', engine) == said
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [
+        ("llama.cpp", "OMP_NUM_THREADS"),  # its own number goes to num_threads(), which wins
+        ("llama.cpp", "OPENBLAS_NUM_THREADS"),
+        ("llama.cpp", "N_THREADS"),  # of llama-cpp-python
+        ("llama-bench", "LLAMA_ARG_THREADS"),
+        ("ollama", "OLLAMA_NUM_THREADS"),  # does not exist
+        ("ollama", "OLLAMA_NUM_THREAD"),
+        ("ollama", "OMP_NUM_THREADS"),
+        ("koboldcpp", "OMP_NUM_THREADS"),
+        ("vllm", "LLAMA_ARG_THREADS"),
+        ("vllm", "OPENBLAS_NUM_THREADS"),
+        ("sglang", "RAYON_NUM_THREADS"),
+        ("", "LLAMA_ARG_THREADS"),
+        ("somebodys-own", "N_THREADS"),
+    ],
+)
+def test_a_variable_that_the_engine_does_not_read_says_nothing(engine, name):
+    assert asked_for([], {name: "2"}, engine) is None
+    assert asked_for(["env", f"{name}=2", "serve"], {}, engine) is None
+
+
+def test_the_program_says_what_is_read_before_the_profiles_word_for_the_engine():
+    env = {"LLAMA_ARG_THREADS": "2", "OMP_NUM_THREADS": "64"}
+    assert asked_for(["/opt/llama-server"], env, "vllm").threads == 2
+    assert asked_for(["vllm", "serve"], env, "llama.cpp").threads == 64
+    assert asked_for(["serve"], env, "llama.cpp").threads == 2
+    assert asked_for(["serve"], env, "VLLM").threads == 64
+
+
+@pytest.mark.parametrize("env", [{"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "64"},
+                                 {"OMP_NUM_THREADS": "64", "MKL_NUM_THREADS": "2"}])  # fmt: skip
+@pytest.mark.parametrize("engine", ["vllm", "sglang", ""])
+def test_of_several_variables_the_largest_counts(engine, env):
+    assert asked_for([], env, engine).threads == 64
+
+
+def test_no_option_of_vllm_is_known_to_win_over_its_variables():
+    assert read("vllm serve --threads 2", "vllm", OMP_NUM_THREADS="64").threads == 64
+    assert read("vllm serve --threads 64", "vllm", OMP_NUM_THREADS="2").threads == 64
+
+
+@pytest.mark.parametrize(
+    ("line", "engine"),
+    [
+        ("llama-server -t 4", "llama-server"),
+        ("/opt/bin/llama-server", "llama-server"),
+        ("env A=b nice -n 5 /opt/llama-server", "llama-server"),
+        ("nice llama-server", "llama-server"),
+        ("env A=b vllm serve x", "vllm"),
+        ("tini -- vllm serve x", "vllm"),
+        ("python3 /usr/bin/vllm serve x", "vllm"),
+        ("python3.12 -m vllm.entrypoints.openai.api_server", "vllm.entrypoints.openai.api_server"),
+        ("python -m llama_cpp.server --n_threads 4", "llama_cpp.server"),
+        ("bash -c 'cd /srv; exec llama-server -t 4'", "llama-server"),
+        ("bash -c llama-server", "llama-server"),
+        ("start.sh -m /models/llama.cpp", ""),
+        ("start.sh --alias vllm", ""),
+        ("start.sh", ""),
+        ("", ""),
+    ],
+)
+def test_which_engine_a_command_starts(line, engine):
+    assert engine_in(shlex.split(line)) == engine
 
 
 def test_variables_that_are_none_of_ours_say_nothing():
@@ -64,20 +140,15 @@ def test_variables_that_are_none_of_ours_say_nothing():
     assert read("serve OMP_NUM_THREADS") is None
 
 
-@pytest.mark.parametrize(("first", "second"), list(itertools.pairwise(VARIABLES)))
-def test_of_two_variables_the_earlier_in_the_list_wins(first, second):
-    assert asked_for([], {second: "8", first: "2"}) == Asked(2, f"{first}=2")
-    assert asked_for([], {first: "8", second: "2"}) == Asked(8, f"{first}=8")
-
-
 def test_a_variable_on_the_command_line_wins_over_the_environment():
-    assert read("OMP_NUM_THREADS=2 serve", OMP_NUM_THREADS="8").threads == 2
+    assert read("OMP_NUM_THREADS=2 serve", "", OMP_NUM_THREADS="8").threads == 2
 
 
 def test_an_option_wins_over_any_variable():
-    assert read("llama-server -t 2", OMP_NUM_THREADS="8").threads == 2
-    assert read("OMP_NUM_THREADS=8 llama-server -t 2").threads == 2
-    assert read("llama-server -t 8", OMP_NUM_THREADS="2").threads == 8
+    assert read("llama-server -t 2", LLAMA_ARG_THREADS="8").threads == 2
+    assert read("LLAMA_ARG_THREADS=8 llama-server -t 2").threads == 2
+    assert read("llama-server -t 8", LLAMA_ARG_THREADS="2").threads == 8
+    assert read("serve -t 2", "", OMP_NUM_THREADS="8").threads == 2
 
 
 def test_of_several_options_the_largest_counts():
@@ -98,7 +169,7 @@ def test_a_list_of_words_may_hold_a_whole_line_too():
 
 def test_a_shell_in_a_shell_is_opened_up():
     assert read("""ssh box 'sh -c "serve -t 4"'""") == Asked(4, "-t 4")
-    assert read("""sh -c 'OMP_NUM_THREADS="4" serve'""") == Asked(4, "OMP_NUM_THREADS=4")
+    assert read("""sh -c 'OMP_NUM_THREADS="4" serve'""", "") == Asked(4, "OMP_NUM_THREADS=4")
     assert asked_for(["sh", "-c", "serve -p it's -t 4"], {}) == Asked(4, "-t 4")
 
 
@@ -159,9 +230,10 @@ def test_a_number_beside_nproc_is_kept(line, number):
 def test_zero_and_negative_numbers_mean_the_engine_s_default(text):
     assert read(f"llama-server -t {text}") is None
     assert read(f"llama-server --threads={text}") is None
-    assert read("llama-server", OMP_NUM_THREADS=text) is None
+    assert read("llama-server", LLAMA_ARG_THREADS=text) is None
+    assert read("serve", "", OMP_NUM_THREADS=text) is None
     # and the command line is what counts: no variable steps in for it
-    assert read(f"llama-server -t {text}", OMP_NUM_THREADS="4") is None
+    assert read(f"llama-server -t {text}", LLAMA_ARG_THREADS="4") is None
 
 
 @pytest.mark.parametrize(("text", "threads"), [("4,2", 4), ("2,4", 2), ("4,2,1", 4), ("4,", 4)])
@@ -239,7 +311,7 @@ def test_a_short_t_is_a_number_of_threads_here(engine):
 )
 def test_a_line_that_does_not_say_says_nothing(line):
     assert read(line) is None
-    assert read(line, OMP_NUM_THREADS="3") == Asked(3, "OMP_NUM_THREADS=3")
+    assert read(line, LLAMA_ARG_THREADS="3") == Asked(3, "LLAMA_ARG_THREADS=3")
 
 
 def test_an_option_is_read_wherever_it_stands():

@@ -620,10 +620,10 @@ def test_what_runs_counts_before_what_the_profile_says():
 
 
 def test_the_environment_of_what_runs_counts_too():
-    running = cpu(4.0, thread_environment={"OMP_NUM_THREADS": "5"})
+    running = cpu(4.0, thread_environment={"LLAMA_ARG_THREADS": "5"})
     said = judge.threads_within_cpus(running, asks("-t", "2"))
     assert said.verdict is Verdict.FAIL
-    assert "OMP_NUM_THREADS=5" in said.says
+    assert "LLAMA_ARG_THREADS=5" in said.says
 
 
 @pytest.mark.parametrize("other", ["/bin/cat", "/bin/sleep", "llama-serve", "llama-server2"])
