@@ -1066,15 +1066,26 @@ def test_a_clock_in_the_past_is_said_with_both_times_and_the_distance():
     said = past(clock(), history(newest_s=NOW_S + 86_400.0 * 3))
     assert said.says == (
         "the clock is 3 d behind: the clock says 2025-06-15 15:06:40Z; "
-        "ledger before.json is of 2025-06-18 15:06:40Z"
+        "the latest moment in the ledgers up to before.json is of 2025-06-18 15:06:40Z"
     )
     assert "hwclock -w" in said.remedy
-    assert "ledger before.json was written while it was ahead" in said.remedy
     assert said.evidence == (
         "the kernel's build: 2025-06-15 12:36:40Z",
         "/var/lib/dpkg/status: 2025-06-15 12:53:20Z",
-        "ledger before.json: 2025-06-18 15:06:40Z",
+        "the latest moment in the ledgers up to before.json: 2025-06-18 15:06:40Z",
     )
+
+
+def test_the_remedy_blames_no_ledger_that_may_have_been_written_with_the_right_clock():
+    """The newest ledger hands on the latest moment of those before it."""
+    remedy = past(clock(), history(newest_s=NOW_S + 86_400.0)).remedy
+    assert "before.json" not in remedy
+    assert "whose names begin with a date that is still to come" in remedy
+    assert "head.json" in remedy
+    package = Moment(what="/var/lib/dpkg/status", at_s=NOW_S + 86_400.0)
+    remedy = past(clock(packages_installed=package), history()).remedy
+    assert "/var/lib/dpkg/status was written while it was ahead" in remedy
+    assert "ledgers" not in remedy
 
 
 def test_a_clock_that_fell_back_to_1970_says_how_far():
@@ -1085,7 +1096,8 @@ def test_a_clock_that_fell_back_to_1970_says_how_far():
 def test_a_clock_that_is_right_says_against_what():
     said = past(clock(), history())
     assert said.says == (
-        "the clock says 2025-06-15 15:06:40Z; ledger before.json is of 2025-06-15 13:43:20Z"
+        "the clock says 2025-06-15 15:06:40Z; the latest moment in the ledgers up to before.json "
+        "is of 2025-06-15 13:43:20Z"
     )
     assert len(said.evidence) == 3
 
@@ -1101,7 +1113,9 @@ def test_a_clock_that_nothing_disciplines_is_noted(now_s):
 def test_what_could_not_be_seen_is_left_out():
     seen = clock(kernel_built=UNSEEN, packages_installed=UNSEEN)
     said = past(seen, history())
-    assert said.evidence == ("ledger before.json: 2025-06-15 13:43:20Z",)
+    assert said.evidence == (
+        "the latest moment in the ledgers up to before.json: 2025-06-15 13:43:20Z",
+    )
     only_kernel = past(clock(packages_installed=UNSEEN), history(newest_s=UNSEEN))
     assert only_kernel.expected == {"now_min_s": NOW_S - 9_000.0}
 
@@ -1194,6 +1208,21 @@ def test_the_last_run_counts_only_within_the_same_boot():
 
 def test_an_unread_boot_time_is_not_compared():
     assert jump(clock(boot_s=UNSEEN), history()).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [history(boot_id=UNSEEN), history(boot_id="two"), history(boot_offset_s=UNSEEN)],
+    ids=["unread", "another boot", "no earlier run"],
+)
+def test_a_clock_that_only_this_run_could_watch_is_unknown(earlier):
+    said = jump(clock(boot_s=UNSEEN), earlier)
+    assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
+    assert said.observed == {"boot_offset_s": BOOT_S, "run_step_s": 0.0}
+    assert "rerun before the next boot" in said.remedy
+    moved = jump(clock(boot_s=UNSEEN), replace(earlier, run_boot_offset_s=BOOT_S + 61.0))
+    assert moved.cause == "jumped-during-the-run"
+    assert jump(clock(), earlier).verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize("check", ["machine.clock.past", "machine.clock.jump"])
