@@ -32,6 +32,8 @@ class Judgement:
     """The raw lines that were read."""
     premise: tuple[str, ...] | None = None
     """Slots that it rests on, where that is less than all that the check declares."""
+    basis: Basis | None = None
+    """What it rests on, where that is weaker than the basis of what was expected."""
 
 
 def ok(
@@ -41,6 +43,7 @@ def ok(
     expected: Quantities | None = None,
     notes: tuple[str, ...] = (),
     evidence: tuple[str, ...] = (),
+    basis: Basis | None = None,
 ) -> Judgement:
     """Within the expectation."""
     return Judgement(
@@ -50,6 +53,7 @@ def ok(
         expected=expected or {},
         notes=notes,
         evidence=evidence,
+        basis=basis,
     )
 
 
@@ -62,6 +66,7 @@ def fail(
     expected: Quantities | None = None,
     notes: tuple[str, ...] = (),
     evidence: tuple[str, ...] = (),
+    basis: Basis | None = None,
 ) -> Judgement:
     """Outside the expectation, for a cause that the check declares."""
     return Judgement(
@@ -73,6 +78,7 @@ def fail(
         expected=expected or {},
         notes=notes,
         evidence=evidence,
+        basis=basis,
     )
 
 

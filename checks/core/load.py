@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,9 +125,23 @@ def _read_profile(path: Path, checks: Mapping[str, str] | None) -> tuple[Profile
     if problems:
         raise ProfileError(*sorted(problems, key=lambda problem: problem.line or 0))
     # Judges see what the ledger keeps, so that a replay sees the same.
-    content = redact(encode(profile), ENVIRONMENT_SECRETS)
+    content = redact(_with_words(encode(profile)), ENVIRONMENT_SECRETS)
     source = Source(file=str(path), sha256=document.sha256, content=content)
     return decode(Profile, content), source
+
+
+def _with_words(profile: Json) -> Json:
+    """Split each command into its words, as its shell would, before anything of it is hidden or cut.
+
+    Else what hides the value of a header, or cuts a long text, takes the words behind it along,
+    such as the number of threads.
+    """
+    if isinstance(profile, dict):
+        for serve in _of(profile.get("serve"), list):
+            command = _of(serve, dict).get("command")
+            if isinstance(command, str):
+                serve["command"] = list(shlex.split(command))
+    return profile
 
 
 def _number_slips(

@@ -68,6 +68,7 @@ _VALUE = re.compile(
 _OPTION_AGAIN = re.compile(r"--?[a-z][a-z0-9-]*(?=[\s=]|$)")
 """What may follow an option that takes no value."""
 _HEADER = re.compile(r"authorization|cookie")
+_HEADER_WORD = re.compile(r"(?i)[a-z0-9_.-]*(?:authorization|cookie)[a-z0-9_.-]*\s*[=:]")
 _HEADER_VALUE = re.compile(r"""\\?["']?[^"'\n\\]+""")
 """The value of a header has several words: `Basic …`, `a=…; b=…`."""
 
@@ -216,21 +217,27 @@ def redact(value: Json, secrets: Iterable[str] = (), name: str = "") -> Json:
 
 
 def _redact_list(value: list[Json], secrets: tuple[str, ...], name: str) -> list[Json]:
-    """Redact a list; in a command line, the word behind `--api-key` is a secret."""
+    """Redact a list; in a command line, the word behind `--api-key` is a secret.
+
+    Behind `Authorization:` as a word of its own, all words up to the next option are.
+    """
     result: list[Json] = []
-    awaited = False
+    awaited = in_header = False
     before: Json = None
     for item in value:
         if awaited and isinstance(item, str) and not _OPTION_AGAIN.match(item):
             result.append(HIDDEN if item else item)
         else:
+            in_header = False
             result.append(redact(item, secrets, name))
             if before in _LOGIN_OPTIONS and isinstance(item, str) and not _USER_IDS.fullmatch(item):
                 user, colon, password = item.partition(":")
                 if colon and password:
                     result[-1] = f"{redact_text(user, secrets)}:{HIDDEN}"
         before = item
-        awaited = isinstance(item, str) and _awaits_secret(item)
+        if isinstance(item, str):
+            in_header = in_header or bool(_HEADER_WORD.fullmatch(item))
+        awaited = in_header or (isinstance(item, str) and _awaits_secret(item))
     return result
 
 

@@ -349,7 +349,7 @@ def make_finding(
     basis: Basis | None = None
     source = ""
     if isinstance(case.wanted, Wanted) and compared:
-        basis, source = case.wanted.basis, case.wanted.source
+        basis, source = judgement.basis or case.wanted.basis, case.wanted.source
     passed = judgement.verdict is Verdict.PASS
     return Finding(
         check=check.name,

@@ -16,7 +16,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from checks.core.redact import HIDDEN
 
 _SHORT_T = ("-t", "-tb")
 """Means threads in llama.cpp and its relatives; other engines use it for other things."""
@@ -61,6 +63,33 @@ _SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "su", "runuser", "
 _REMOTE = ("ssh", "eval")
 """Programs whose words are put together to one line."""
 _LINE_FOLLOWS = re.compile(r"-[a-z]{0,3}c[a-z]{0,3}|--command")
+_LIMITERS = (
+    *("docker", "docker-compose", "podman", "nerdctl", "kubectl", "oc", "crictl", "ctr", "runc"),
+    *("crun", "lxc", "lxc-execute", "lxc-attach", "incus", "machinectl", "systemd-nspawn"),
+    *("apptainer", "singularity", "enroot", "systemd-run", "nsenter", "cgexec", "cset", "ssh"),
+    *("srun", "sbatch", "salloc", "flux", "bsub", "qsub", "mpirun", "mpiexec"),
+    *("taskset", "numactl", "hwloc-bind", "likwid-pin", "schedtool", "cpulimit", "firejail"),
+)
+"""Programs that start another one under limits of CPUs that are not those of who calls them."""
+_WRAPPERS = (
+    *_SHELLS,
+    *_LIMITERS,
+    *("tini", "dumb-init", "docker-init", "catatonit", "init", "systemd", "supervisord", "conmon"),
+    *("s6-svscan", "s6-supervise", "runsv", "runsvdir", "containerd-shim", "pause", "busybox"),
+    *("sudo", "timeout", "time", "env", "nohup"),
+)
+"""Programs that wait for another one, which computes."""
+_INTERPRETER = re.compile(r"(?:python|pypy|perl|ruby|node)[0-9.]*")
+_CUT = "[…]"
+"""Stands for words that redaction or capping may have taken out of a line."""
+_CAPPED = re.compile(r"sha256:[0-9a-f]{64}\]")
+"""How the mark ends that stands where a text was cut (checks.core.redact)."""
+_ONE_WORD_HIDDEN = re.compile(
+    r"""(?ix)(?<![^\s"';&|(])(?![^\s=]*(?:authorization|cookie))
+    (?:--?[a-z][\w.-]*[ =]|[a-z_]\w*=|[^\s]*://)
+    \[redacted\](?=[\s"';&|)@]|$)"""
+)
+"""Where redaction hides a single word; the value of a header goes on to the end of the line."""
 _NPROC = ("$(nproc)", "`nproc`", "${nproc}", "$nproc")
 
 
@@ -74,6 +103,8 @@ class Asked:
     """The words that say so."""
     follows_affinity: bool = False
     """`$(nproc)`: as many as the affinity allows, whatever the quota."""
+    cut: bool = False
+    """Words are missing that may ask for more."""
 
 
 def is_engine(name: str) -> bool:
@@ -114,14 +145,51 @@ def asked_for(argv: Sequence[str], env: Mapping[str, str], engine: str = "") -> 
         for asked in found
         if asked.threads is None or asked.threads > 0 or asked.follows_affinity
     ]
+    cut = any(word == _CUT or _CAPPED.fullmatch(word) for word in words)
     unread = [asked for asked in found if asked.threads is None and not asked.follows_affinity]
     if unread:
-        return unread[0]
+        return replace(unread[0], cut=cut)
     most = max(found, key=lambda asked: asked.threads or 0, default=None)
-    if most is None or not any(asked.follows_affinity for asked in found):
-        return most
+    if most is None:
+        return Asked(None, _CUT, cut=True) if cut else None
+    if not any(asked.follows_affinity for asked in found):
+        return replace(most, cut=cut)
     # `-t 4 -tb $(nproc)`: whoever knows the affinity takes the larger
-    return Asked(most.threads, ", ".join(asked.words for asked in found), follows_affinity=True)
+    shown = ", ".join(asked.words for asked in found)
+    return Asked(most.threads, shown, follows_affinity=True, cut=cut)
+
+
+def limiter_in(argv: Sequence[str]) -> str:
+    """Find the program of a command line that starts the engine under limits of its own."""
+    before, engine = "", False
+    for word in _flat(argv):
+        name = word.rpartition("/")[2]
+        value = engine and before.startswith("-")  # such as the name of a model
+        program = word == name or word.endswith(f"bin/{name}")
+        if name in _LIMITERS and program and not value:
+            return name
+        engine = engine or is_engine(name)
+        before = word
+    return ""
+
+
+def names_of(argv: Sequence[str]) -> frozenset[str]:
+    """Give the names that a process goes by: its program, or the script that an interpreter runs."""
+    first = argv[0].rpartition("/")[2].removeprefix("-") if argv else ""
+    if not _INTERPRETER.fullmatch(first):
+        return frozenset({first} - {""})
+    scripts = [word for word in argv[1:] if not word.startswith("-")]
+    return frozenset(script.rpartition("/")[2] for script in scripts[:1])
+
+
+def is_wrapper(argv: Sequence[str]) -> bool:
+    """Whether this only waits for another program: a shell, an init, a container's client."""
+    return not names_of(argv).isdisjoint(_WRAPPERS)
+
+
+def starts(argv: Sequence[str], names: frozenset[str]) -> bool:
+    """Whether a command line starts, directly or through others, what goes by one of the names."""
+    return not names.isdisjoint(word.rpartition("/")[2] for word in _flat(argv))
 
 
 def _flat(argv: Sequence[str]) -> list[str]:
@@ -150,6 +218,8 @@ def _opened(line: str) -> list[str]:
     except ValueError:  # a text with an apostrophe, no line for a shell
         inner = line.split()
     words = [part.strip("\"';") for part in inner]
+    if HIDDEN in _ONE_WORD_HIDDEN.sub("", line) or _CAPPED.search(line):
+        words.append(_CUT)
     # each line is shorter than the one that held it, so this ends
     return words if len(words) <= 1 else _flat(words)
 

@@ -18,12 +18,14 @@ from checks.machine.facts import (
     MemoryLimit,
     MemoryWanted,
     Moment,
+    Process,
     RoomWanted,
     Threads,
 )
 from checks.machine.judge import CLOCK_SLACK_S, FITTED_TOLERANCE_RATIO
 
 _NONE = Unseen(Blind.ABSENT, "planted")
+_NOT_ASKED = Unseen(Blind.NOT_ASKED, "planted")
 
 _IDENTITY = Identity(
     host_name="planted",
@@ -111,8 +113,10 @@ def _cpu(effective_cpus: float, host: int = 8) -> Cpu:
         limits=(limit,),
         above_unseen=False,
         throttled_ratio=None,
-        command=_NONE,
-        thread_environment=_NONE,
+        command=_NOT_ASKED,
+        thread_environment=_NOT_ASKED,
+        others=(),
+        others_left_out=0,
     )
 
 
@@ -131,6 +135,22 @@ control(
     Threads(command=("llama-server", "-t", "2"), env={}, engine="llama.cpp"),
     fails="more-threads-than-cpus",
 )
+
+_ENTRY = replace(_cpu(2.0), command=("bash", "entry.sh"), thread_environment={})
+for _count, _fails in (("3", "more-threads-than-cpus"), ("2", "")):
+    _server = Process(
+        process="planted",
+        command=("server.py", "-t", _count),
+        thread_environment={},
+        same_limits=True,
+    )
+    control(
+        "machine.cpu.threads",
+        replace(_ENTRY, others=(_server,)),
+        Threads(command=("llama-server", "-t", "1"), env={}, engine="llama.cpp"),
+        fails=_fails,
+        passes=not _fails,
+    )
 
 _ACCESS = Access(
     exists=True, is_folder=True, writable=True, read_only=False, device="8:1", user="uid 1000"

@@ -152,6 +152,19 @@ class CpuLimit(Facts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Process(Facts):
+    """One process, and what it was started with."""
+
+    process: str
+    """Number and name."""
+    command: tuple[str, ...] | Unseen
+    thread_environment: dict[str, str] | Unseen
+    """Its environment variables that set thread counts."""
+    same_limits: bool
+    """Whether affinity and cgroups are those of the process that was looked at for the limits."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cpu(Facts):
     """How many CPUs a place may use, and what runs there."""
 
@@ -176,6 +189,10 @@ class Cpu(Facts):
     """Command line of the process, where the place is a process of its own."""
     thread_environment: dict[str, str] | Unseen
     """Its environment variables that set thread counts."""
+    others: tuple[Process, ...] | Unseen
+    """Every other process of the unit or container; of another place, what descends from it."""
+    others_left_out: int
+    """How many of them were too many, or too long, to be kept."""
 
 
 @dataclass(frozen=True, kw_only=True)

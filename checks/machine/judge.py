@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from checks.core.expectation import Basis, Case, Expected, NotDeclared, Wanted
@@ -16,7 +17,16 @@ from checks.core.finding import Judgement, fail, ok, unknown
 from checks.core.registry import check
 from checks.core.units import bytes_text, span_text
 from checks.core.verdict import Reason
-from checks.engines.threads import Asked, asked_for, is_engine
+from checks.engines.threads import (
+    Asked,
+    asked_for,
+    engine_in,
+    is_engine,
+    is_wrapper,
+    limiter_in,
+    names_of,
+    starts,
+)
 from checks.machine.facts import (
     Clock,
     Cpu,
@@ -26,6 +36,7 @@ from checks.machine.facts import (
     Memory,
     MemoryWanted,
     Moment,
+    Process,
     RoomWanted,
     Threads,
 )
@@ -46,6 +57,10 @@ FITTED_TOLERANCE_BYTES = 4 * 1024 * MIB
 RUN_BYTES = 4 * MIB
 """What one run writes at most: a ledger under 1 MB, its journal, and the copy before the rename."""
 USABLE_BYTES = MIB
+OFTEN_RATIO = 0.5
+"""Stopped in more of the periods than this, a place has too little CPU, whatever else was read."""
+MOST_NAMED = 8
+"""Processes that the evidence names."""
 USABLE_INODES = 64
 
 
@@ -355,13 +370,11 @@ def memory_available(seen: Memory, wanted: int) -> Judgement:
 
 def _threads(expected: Expected) -> Iterator[Case[Threads]]:
     for index, serve in enumerate(expected.profile.serve):
-        told = asked_for(serve.argv, serve.env, serve.engine) is not None
         yield Case(
             subject=serve.name,
             wanted=Wanted(
                 value=Threads(command=serve.argv, env=serve.env, engine=serve.engine),
-                # an engine's default was read in its sources, and not seen here
-                basis=Basis.INVARIANT if told else Basis.ASSUMED,
+                basis=Basis.INVARIANT,
                 source=f"{expected.profile_file}: serve[{index}]; more threads than CPUs never help",
             ),
         )
@@ -386,40 +399,27 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
 
     Looks at affinity, cpuset and quota of the process, unit or container that the profile names
     (`where`), over every cgroup up to the root and not rounded, and compares with the number that
-    the running process, the profile's command or its environment asks for (-t, --threads,
-    n_threads, OMP_NUM_THREADS). An engine that is not told takes the host's cores.
+    is asked for (-t, --threads, n_threads, or a variable that the engine reads, such as
+    OMP_NUM_THREADS): by the processes that run there, or, with `where = "this"`, by the profile's
+    command and environment. An engine that is not told takes the host's cores; a pass on that, or
+    under cgroups that cannot be seen, is unconfirmed.
     Fails where more threads are asked for than CPUs may be used: 8 threads in a quota of 4 were
     measured 45 times slower than 4 (github.com/tobocop2/lilbee/pull/660).
     What to do: start the engine with the whole number below the limit, or raise the limit.
     """
-    asked = _asked(seen, wanted)
-    if isinstance(asked, Unseen):
-        return unknown(
-            Reason.NOT_OBSERVABLE,
-            f"not seen what {seen.process} was started with: {asked}",
-            remedy=asked.remedy,
-        )
-    if asked is None:
-        counts, words = [seen.host_cores], "no number given, so the host's cores"
-    else:
-        counts, words = [asked.threads] if asked.threads else [], asked.words
-        counts += [seen.affinity_cpus] if asked.follows_affinity else []
-    if asked is None and seen.host_cores <= seen.effective_cpus and not _known(seen, wanted):
-        return unknown(
-            Reason.NO_EXPECTATION,
-            "nobody can see how many threads it starts: a wrapper, or an engine that is not known",
-            remedy="write -t or OMP_NUM_THREADS into the profile's command or env, or point `where` "
-            "at the running server; rerun",
-        )
-    if not counts:
-        return unknown(
-            Reason.NO_EXPECTATION,
-            f"cannot read a number of threads from `{words}`",
-            remedy="write the number into the profile's command or env, and rerun",
-        )
-    threads = max(counts)
-    limit = seen.limits[0]
-    says = f"{threads} threads ({words}) on {seen.effective_cpus:.2f} CPUs ({limit.source})"
+    runs = _processes(seen)
+    asks = _running(seen, runs, wanted) if runs else [_to_start(seen, wanted)]
+    most = max(asks, key=lambda ask: (ask.threads, not ask.told))
+    evidence = (
+        f"looked at {seen.process} ({seen.place})",
+        *_companions(seen, runs),
+        *(f"{item.source}: {item.text}" for item in seen.limits),
+    )
+    doubt = next((ask.doubt for ask in asks if ask.doubt), None)
+    if doubt and most.threads <= seen.effective_cpus:
+        return replace(doubt, evidence=evidence)
+    threads, limit = most.threads, seen.limits[0]
+    says = f"{threads} threads ({most.words}) on {seen.effective_cpus:.2f} CPUs ({limit.source})"
     observed = {
         "effective_cpus": seen.effective_cpus,
         "affinity_cpus": seen.affinity_cpus,
@@ -427,17 +427,15 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
         "host_cores": seen.host_cores,
     }
     expected = {"threads_count": threads}
-    evidence = (
-        f"looked at {seen.process} ({seen.place})",
-        *(f"{item.source}: {item.text}" for item in seen.limits),
-    )
     notes = _cpu_notes(seen, threads)
+    # an engine's default was read in its sources, and not seen here
+    basis = None if all(ask.told for ask in asks) else Basis.ASSUMED
     if threads > seen.effective_cpus:
         fits = max(1, math.floor(seen.effective_cpus))
         # below one CPU no number of threads fits, so both are needed
         widen = "or widen" if seen.effective_cpus >= 1 else "and widen to one CPU or more"
         return fail(
-            "more-threads-than-cpus" if asked else "default-exceeds-cpus",
+            "more-threads-than-cpus" if most.told else "default-exceeds-cpus",
             says,
             remedy=f"start it with {fits} thread{'s' if fits > 1 else ''} (llama.cpp: -t {fits}; "
             f"else OMP_NUM_THREADS={fits}), {widen} what limits it, {limit.source}; rerun",
@@ -445,32 +443,175 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
             expected=expected,
             notes=notes,
             evidence=evidence,
+            basis=basis,
         )
-    return ok(says, observed=observed, expected=expected, notes=notes, evidence=evidence)
+    return ok(
+        says,
+        observed=observed,
+        expected=expected,
+        notes=notes,
+        evidence=evidence,
+        basis=Basis.ASSUMED if seen.above_unseen else basis,
+    )
 
 
-def _asked(seen: Cpu, wanted: Threads) -> Asked | Unseen | None:
-    """Find the number of threads: what runs counts before what the profile says."""
-    command = () if isinstance(seen.command, Unseen) else seen.command
-    environment = {} if isinstance(seen.thread_environment, Unseen) else seen.thread_environment
-    running = asked_for(command, environment, wanted.engine)
-    if running:
-        return running
-    if command and isinstance(seen.thread_environment, Unseen):
-        return seen.thread_environment  # its command line is silent; its environment may not be
-    if command and wanted.command and _program(command) == _program(wanted.command):
-        return None  # the engine itself was not told: what the profile says is not what runs
-    return asked_for(wanted.command, wanted.env, wanted.engine)
+@dataclass(frozen=True)
+class _Ask:
+    """How many threads something starts, and what keeps that from being the whole answer."""
+
+    threads: int
+    """0: nobody can tell."""
+    words: str
+    told: bool = True
+    """False: nobody told it, so it takes its default."""
+    doubt: Judgement | None = None
+    """What to say where the number fits."""
 
 
-def _known(seen: Cpu, wanted: Threads) -> bool:
-    """Whether it is an engine whose default is known: the host's cores."""
-    command = wanted.command if isinstance(seen.command, Unseen) else seen.command
-    return is_engine(_program(command)) if command else is_engine(wanted.engine)
+def _said(asked: Asked, seen: Cpu) -> _Ask:
+    counts = [asked.threads] if asked.threads else []
+    counts += [seen.affinity_cpus] if asked.follows_affinity else []
+    doubt = None
+    if asked.cut:
+        doubt = unknown(
+            Reason.NOT_OBSERVABLE,
+            "a part of the command is hidden or cut off, and may ask for more threads",
+            remedy="write the command as a list of words, without a shell around it, or put long "
+            "texts and headers into files; rerun",
+        )
+    elif not counts:
+        doubt = unknown(
+            Reason.NO_EXPECTATION,
+            f"cannot read a number of threads from `{asked.words}`",
+            remedy="write the number into the profile's command or env, and rerun",
+        )
+    return _Ask(max(counts, default=0), asked.words, doubt=doubt)
 
 
-def _program(command: tuple[str, ...]) -> str:
-    return command[0].rpartition("/")[2]
+def _default(seen: Cpu, *, known: bool) -> _Ask:
+    """What an engine takes that is not told."""
+    doubt = unknown(
+        Reason.NO_EXPECTATION,
+        "nobody can see how many threads it starts: a wrapper, or an engine that is not known",
+        remedy="write -t or OMP_NUM_THREADS into the profile's command or env, or point `where` "
+        "at the running server; rerun",
+    )
+    words = "no number given, so the host's cores"
+    return _Ask(seen.host_cores, words, told=False, doubt=None if known else doubt)
+
+
+def _to_start(seen: Cpu, wanted: Threads) -> _Ask:
+    """Find what the profile would start."""
+    limiter = limiter_in(wanted.command)
+    if limiter:
+        doubt = unknown(
+            Reason.NOT_OBSERVABLE,
+            f"{limiter} starts it under limits that are not those of the suite's own process",
+            remedy="start it, name in the profile what runs (`where` = `container:ID`, `unit:NAME`, "
+            "`port:N` or `pid:N`), and rerun",
+        )
+        return _Ask(0, "", doubt=doubt)
+    asked = asked_for(wanted.command, wanted.env, wanted.engine)
+    if asked:
+        return _said(asked, seen)
+    known = bool(engine_in(wanted.command)) if wanted.command else is_engine(wanted.engine)
+    return _default(seen, known=known)
+
+
+def _processes(seen: Cpu) -> tuple[Process, ...]:
+    """Give the processes of the place, the one that leads first; none for the suite's own."""
+    if isinstance(seen.command, Unseen) and seen.command.reason is Blind.NOT_ASKED:
+        return ()
+    leader = Process(
+        process=seen.process,
+        command=seen.command,
+        thread_environment=seen.thread_environment,
+        same_limits=True,
+    )
+    return (leader, *(() if isinstance(seen.others, Unseen) else seen.others))
+
+
+def _running(seen: Cpu, runs: tuple[Process, ...], wanted: Threads) -> list[_Ask]:
+    """Find what the processes of a place ask for: the engines, or, where none is known, any."""
+    engines = [process for process in runs if _is_engine(process, wanted)]
+    if engines:
+        return [_asks(seen, process, wanted) for process in engines]
+    asks = []
+    for process in runs:
+        if isinstance(process.command, Unseen):
+            asks.append(_unseen(process, process.command))
+        elif not is_wrapper(process.command):
+            leads = process is runs[0]
+            # what a helper inherited in its environment says nothing about the engine
+            environment = process.thread_environment if leads else {}
+            env = {} if isinstance(environment, Unseen) else environment
+            asked = asked_for(process.command, env, wanted.engine)
+            if asked and (leads or asked.threads or asked.cut):
+                asks.append(_limited(process, _said(asked, seen)))
+            elif isinstance(environment, Unseen):
+                asks.append(_unseen(process, environment))
+    if isinstance(seen.others, Unseen) or seen.others_left_out or not asks:
+        doubt = unknown(
+            Reason.NO_EXPECTATION,
+            f"nobody can see how many threads it starts: what was seen to run in {seen.place} does "
+            "not say it, and none of it is known to be the engine",
+            remedy="point `where` at the server itself (`pid:N`, `port:N`), or start it with -t; "
+            "rerun",
+        )
+        asks.append(_Ask(0, "", doubt=doubt))
+    return asks
+
+
+def _is_engine(process: Process, wanted: Threads) -> bool:
+    """Whether a process is an engine that is known, or what the profile's command starts."""
+    command = process.command
+    if isinstance(command, Unseen) or is_wrapper(command):
+        return False
+    return bool(engine_in(command)) or starts(wanted.command, names_of(command))
+
+
+def _asks(seen: Cpu, process: Process, wanted: Threads) -> _Ask:
+    """Find what an engine that runs asks for; what the profile says is not what runs."""
+    command, environment = process.command, process.thread_environment
+    if isinstance(command, Unseen):
+        return _unseen(process, command)
+    env = {} if isinstance(environment, Unseen) else environment
+    asked = asked_for(command, env, wanted.engine)
+    if asked:
+        return _limited(process, _said(asked, seen))
+    if isinstance(environment, Unseen):
+        return _unseen(process, environment)
+    return _limited(process, _default(seen, known=bool(engine_in(command))))
+
+
+def _limited(process: Process, ask: _Ask) -> _Ask:
+    """Leave a number uncompared where it does not run under the limits that were read."""
+    if process.same_limits:
+        return ask
+    doubt = unknown(
+        Reason.NOT_OBSERVABLE,
+        f"process {process.process} runs under limits of its own, which were not looked at",
+        remedy=f'name it in the profile (`where = "pid:{process.process.partition(" ")[0]}"`, or by '
+        "its port), and rerun",
+    )
+    return _Ask(0, ask.words, doubt=doubt)
+
+
+def _unseen(process: Process, why: Unseen) -> _Ask:
+    says = f"not seen what {process.process} was started with: {why}"
+    return _Ask(0, "", doubt=unknown(Reason.NOT_OBSERVABLE, says, remedy=why.remedy))
+
+
+def _companions(seen: Cpu, runs: tuple[Process, ...]) -> tuple[str, ...]:
+    """Name what else runs in the place."""
+    if not runs:
+        return ()
+    if isinstance(seen.others, Unseen):
+        return (f"what else runs there: {seen.others}",)
+    more = len(runs) - 1 - MOST_NAMED + seen.others_left_out
+    names = [process.process for process in runs[1 : MOST_NAMED + 1]]
+    names += [f"{more} more"] if more > 0 else []
+    return (f"also there: {', '.join(names)}",) if names else ()
 
 
 def _cpu_notes(seen: Cpu, threads: int) -> tuple[str, ...]:
@@ -478,7 +619,13 @@ def _cpu_notes(seen: Cpu, threads: int) -> tuple[str, ...]:
     if seen.above_unseen:
         notes.append("cgroups above the mounted root may limit further; they cannot be seen here")
     if seen.throttled_ratio:
-        notes.append(f"the quota stopped it in {seen.throttled_ratio:.0%} of the periods so far")
+        note = f"the quota stopped it in {seen.throttled_ratio:.0%} of the periods so far"
+        if seen.throttled_ratio > OFTEN_RATIO and threads <= seen.effective_cpus:
+            note += (
+                ", although its threads fit: something else uses the same quota, or it ran with "
+                "more threads before; look at what runs beside it, start it anew, and rerun"
+            )
+        notes.append(note)
     cores = seen.effective_cpus * seen.host_cores / seen.host_cpus
     if cores < threads <= seen.effective_cpus:
         notes.append(

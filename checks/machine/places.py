@@ -55,6 +55,34 @@ def find_process(world: World, place: Place) -> Found | Unseen:
     return _leader(world, pids, place)
 
 
+def companions(world: World, place: Place, found: Found) -> list[str] | Unseen:
+    """List the other processes of a place: all of a unit or container, else what descends from it."""
+    if place.kind == THIS:
+        return []
+    processes = _processes(world)
+    if isinstance(processes, Unseen):
+        return processes
+    if place.kind in ("unit", "container"):
+        inside = [pid for pid in processes if _matches(world, pid, place)]
+    else:
+        parents = {pid: _parent(world, pid) for pid in processes}
+        inside = [pid for pid in processes if found.pid in _ancestors(pid, parents)]
+    return [pid for pid in inside if pid != found.pid and _runs(world, pid)]
+
+
+def _ancestors(pid: str, parents: dict[str, str]) -> set[str]:
+    above: set[str] = set()
+    # a number may be given anew while all are read, which makes a ring
+    while (pid := parents.get(pid, "")) and pid not in above:
+        above.add(pid)
+    return above
+
+
+def process_text(world: World, pid: str) -> str:
+    """Number and name of a process, for people."""
+    return f"{pid} {_name(world, pid)}".strip()
+
+
 def _runs(world: World, pid: str) -> bool:
     """Whether a process still runs: one that has ended and was not reaped has left its cgroups."""
     text = world.read(f"/proc/{pid}/status")
@@ -141,7 +169,7 @@ def _leader(world: World, pids: list[str], place: Place) -> Found | Unseen:
             f"{place} is held by {name}, which forwards to a process in a container",
             'name the container in the profile: `where = "container:ID"`',
         )
-    return Found(pid, f"process {pid} {name}".strip())
+    return Found(pid, f"process {process_text(world, pid)}")
 
 
 def _listening(world: World, port: str) -> list[str] | Unseen:

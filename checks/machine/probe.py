@@ -13,7 +13,7 @@ from checks.core.facts import Access, Blind, Facts, Field, Unseen
 from checks.core.place import THIS, Place, parse_place
 from checks.core.profile import Profile
 from checks.core.registry import probe, supplied
-from checks.core.world import World, blind
+from checks.core.world import LARGEST_READ_BYTES, World, blind
 from checks.engines.threads import VARIABLES
 from checks.machine.cgroups import quota_limits, throttled_ratio
 from checks.machine.cpulist import count_cpus
@@ -29,9 +29,10 @@ from checks.machine.facts import (
     Memory,
     MemoryGroups,
     Moment,
+    Process,
 )
 from checks.machine.memory_cgroups import memory_groups
-from checks.machine.places import Found, find_process
+from checks.machine.places import Found, companions, find_process, process_text
 
 supplied("machine.history", sees=History)
 
@@ -456,6 +457,7 @@ def read_cpu(world: World, place: Place) -> Cpu | Unseen:
         *quotas.limits,
     ]
     limits.sort(key=lambda limit: limit.cpus)
+    others, left_out = _others(world, place, found)
     return Cpu(
         place=str(place),
         process=found.text,
@@ -466,8 +468,10 @@ def read_cpu(world: World, place: Place) -> Cpu | Unseen:
         limits=tuple(limits),
         above_unseen=quotas.above_unseen,
         throttled_ratio=throttled_ratio(world, quotas.folders),
-        command=_command(world, place, found),
-        thread_environment=_thread_environment(world, place, found),
+        command=_command(world, place, found.pid),
+        thread_environment=_thread_environment(world, place, found.pid),
+        others=others,
+        others_left_out=left_out,
     )
 
 
@@ -501,27 +505,84 @@ def _host_cores(world: World) -> int | None:
 
 MOST_WORDS = 500
 """Words of a command line that are kept."""
+MOST_COMMAND_BYTES = 32_768
+"""Of the command line of a place's process, and of all its others together: a ledger stays small."""
+MOST_PROCESSES = 64
+"""Processes of a place that are kept beside the one that leads."""
+LONGEST_VALUE = 100
+"""Characters of a variable that are kept; a number, or a list that begins with it, is shorter."""
 _NO_PROCESS = Unseen(Blind.NOT_ASKED, "the place is the suite's own process, not the engine's")
+_TOO_LONG = "put its long arguments into files, start it anew, and rerun"
 
 
-def _command(world: World, place: Place, found: Found) -> tuple[str, ...] | Unseen:
+def _command(world: World, place: Place, pid: str) -> tuple[str, ...] | Unseen:
+    """Read a command line whole or not at all: the number of threads may stand at its end."""
     if place.kind == THIS:
         return _NO_PROCESS
-    text = world.read(f"/proc/{found.pid}/cmdline")
+    path = f"/proc/{pid}/cmdline"
+    text = world.read(path)
     if isinstance(text, Unseen):
         return text
-    return tuple(word for word in text.split("\x00") if word)[:MOST_WORDS]
+    words = tuple(word for word in text.split("\x00") if word)
+    if len(words) > MOST_WORDS:
+        what = f"{path} has {len(words)} words; at most {MOST_WORDS} are kept"
+        return Unseen(Blind.MALFORMED, what, _TOO_LONG)
+    if len(text.encode()) > MOST_COMMAND_BYTES:
+        what = f"{path} has more than the {MOST_COMMAND_BYTES} bytes that are kept"
+        return Unseen(Blind.MALFORMED, what, _TOO_LONG)
+    return words
 
 
-def _thread_environment(world: World, place: Place, found: Found) -> dict[str, str] | Unseen:
+def _thread_environment(world: World, place: Place, pid: str) -> dict[str, str] | Unseen:
     if place.kind == THIS:
         return _NO_PROCESS
-    text = world.read(f"/proc/{found.pid}/environ")
+    text = world.read(f"/proc/{pid}/environ")
     if isinstance(text, Unseen):
         return text
+    if len(text.encode()) >= LARGEST_READ_BYTES:
+        return Unseen(Blind.MALFORMED, f"/proc/{pid}/environ is longer than what is read of it")
     pairs = (line.partition("=") for line in text.split("\x00"))
     # only what sets threads: the rest of an environment is nobody's business
-    return {name: value for name, _, value in pairs if name in VARIABLES}
+    return {name: value[:LONGEST_VALUE] for name, _, value in pairs if name in VARIABLES}
+
+
+def _others(world: World, place: Place, found: Found) -> tuple[tuple[Process, ...] | Unseen, int]:
+    """Read what the other processes of a place were started with, and how many were left out."""
+    pids = companions(world, place, found)
+    if isinstance(pids, Unseen):
+        return pids, 0
+    limits = _limits_text(world, found.pid) if pids else ""
+    others: list[Process] = []
+    room_bytes, left_out = MOST_COMMAND_BYTES, 0
+    for pid in pids:
+        command = _command(world, place, pid)
+        if isinstance(command, Unseen) and command.reason is Blind.ABSENT:
+            continue  # it has ended meanwhile
+        needed_bytes = 0 if isinstance(command, Unseen) else len("".join(command).encode())
+        if len(others) == MOST_PROCESSES or needed_bytes > room_bytes:
+            left_out += 1
+            continue
+        room_bytes -= needed_bytes
+        others.append(
+            Process(
+                process=process_text(world, pid),
+                command=command,
+                thread_environment=_thread_environment(world, place, pid),
+                same_limits=_limits_text(world, pid) == limits != "",
+            )
+        )
+    return tuple(others), left_out
+
+
+def _limits_text(world: World, pid: str) -> str:
+    """Affinity and cgroups of a process, as one text to compare; empty where they cannot be read."""
+    status, groups = world.read(f"/proc/{pid}/status"), world.read(f"/proc/{pid}/cgroup")
+    if isinstance(status, Unseen):
+        return ""
+    allowed = re.search(r"^Cpus_allowed_list:.*$", status, re.MULTILINE)
+    if isinstance(groups, Unseen):
+        groups = groups.reason.value  # a kernel without cgroups: affinity is all there is
+    return f"{allowed[0]}\n{groups}" if allowed else ""
 
 
 # Room

@@ -2,9 +2,11 @@
 
 import pytest
 
+from checks.core.codec import decode
 from checks.core.errors import ProfileError, UsageError
 from checks.core.load import known_hosts, load_host
 from checks.core.paths import expected_folders, ledger_folder
+from checks.core.profile import Profile
 from checks.core.redact import HIDDEN
 from checks.core.registry import load_areas
 from tests.support.runs import HERE, write_profile
@@ -115,9 +117,22 @@ def test_judges_see_the_profile_as_the_ledger_keeps_it(tmp_path):
     )
     loaded = load_host("box", [tmp_path], CHECKS)
     serve = loaded.expected.profile.serve[0]
-    assert serve.command == f"server --api-key {HIDDEN} -t 4"
+    assert serve.command == ("server", "--api-key", HIDDEN, "-t", "4")
     assert serve.env == {"HF_TOKEN": HIDDEN, "OMP_NUM_THREADS": "4"}
     assert "planted" not in repr(loaded)
+
+
+def test_a_secret_or_a_long_text_in_a_command_hides_its_own_word_and_no_other(tmp_path):
+    long = "x" * 5_000
+    command = f"server -t 1 --header 'Cookie:a=b; c=d' --grammar {long} -H Authorization:abc -tb 64"
+    write_profile(tmp_path, "box", f'[[serve]]\nname = "chat"\ncommand = "{command}"\n')
+    loaded = load_host("box", [tmp_path], CHECKS)
+    words = loaded.expected.profile.serve[0].argv
+    assert words[:5] == ("server", "-t", "1", "--header", f"Cookie:{HIDDEN}")
+    assert words[6].startswith("xxx")
+    assert len(words[6]) <= 4_096
+    assert words[7:] == ("-H", f"Authorization:{HIDDEN}", "-tb", "64")
+    assert decode(Profile, loaded.profile.content).serve[0].argv == words
 
 
 def test_hosts_of_all_folders_are_known(tmp_path):
