@@ -116,7 +116,7 @@ def _cpu(effective_cpus: float, host: int = 8) -> Cpu:
         command=_NOT_ASKED,
         thread_environment=_NOT_ASKED,
         others=(),
-        others_left_out=0,
+        others_left_out_count=0,
     )
 
 

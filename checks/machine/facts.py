@@ -191,7 +191,7 @@ class Cpu(Facts):
     """Its environment variables that set thread counts."""
     others: tuple[Process, ...] | Unseen
     """Every other process of the unit or container; of another place, what descends from it."""
-    others_left_out: int
+    others_left_out_count: int
     """How many of them were too many, or too long, to be kept."""
 
 

@@ -428,8 +428,10 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
     }
     expected = {"threads_count": threads}
     notes = _cpu_notes(seen, threads)
+    if not all(ask.sure for ask in asks):
+        notes += (f"what runs in {seen.place} does not say how many; the profile's command does",)
     # an engine's default was read in its sources, and not seen here
-    basis = None if all(ask.told for ask in asks) else Basis.ASSUMED
+    basis = None if all(ask.told and ask.sure for ask in asks) else Basis.ASSUMED
     if threads > seen.effective_cpus:
         fits = max(1, math.floor(seen.effective_cpus))
         # below one CPU no number of threads fits, so both are needed
@@ -464,6 +466,8 @@ class _Ask:
     words: str
     told: bool = True
     """False: nobody told it, so it takes its default."""
+    sure: bool = True
+    """False: the profile says so, and what runs does not."""
     doubt: Judgement | None = None
     """What to say where the number fits."""
 
@@ -550,7 +554,11 @@ def _running(seen: Cpu, runs: tuple[Process, ...], wanted: Threads) -> list[_Ask
                 asks.append(_limited(process, _said(asked, seen)))
             elif isinstance(environment, Unseen):
                 asks.append(_unseen(process, environment))
-    if isinstance(seen.others, Unseen) or seen.others_left_out or not asks:
+    declared = None if asks else asked_for(wanted.command, wanted.env, wanted.engine)
+    if declared:
+        # a wrapper, or an engine of another name: whether it does as declared, nobody has seen
+        asks.append(replace(_said(declared, seen), sure=False))
+    if isinstance(seen.others, Unseen) or seen.others_left_out_count or not asks:
         doubt = unknown(
             Reason.NO_EXPECTATION,
             f"nobody can see how many threads it starts: what was seen to run in {seen.place} does "
@@ -608,7 +616,7 @@ def _companions(seen: Cpu, runs: tuple[Process, ...]) -> tuple[str, ...]:
         return ()
     if isinstance(seen.others, Unseen):
         return (f"what else runs there: {seen.others}",)
-    more = len(runs) - 1 - MOST_NAMED + seen.others_left_out
+    more = len(runs) - 1 - MOST_NAMED + seen.others_left_out_count
     names = [process.process for process in runs[1 : MOST_NAMED + 1]]
     names += [f"{more} more"] if more > 0 else []
     return (f"also there: {', '.join(names)}",) if names else ()

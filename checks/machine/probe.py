@@ -471,7 +471,7 @@ def read_cpu(world: World, place: Place) -> Cpu | Unseen:
         command=_command(world, place, found.pid),
         thread_environment=_thread_environment(world, place, found.pid),
         others=others,
-        others_left_out=left_out,
+        others_left_out_count=left_out,
     )
 
 

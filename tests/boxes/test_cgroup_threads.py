@@ -160,6 +160,73 @@ def test_a_wrapper_is_not_the_engine_so_the_profile_says_what_it_starts(suite, t
     assert run.finding(CHECK, "fits")["verdict"] == "pass"
 
 
+LIMITERS = [
+    "docker run --cpus=2 image llama-server -t 4",
+    "docker run -i -t image llama-server -t 4",
+    "podman run --cpuset-cpus 0-1 image llama-server -t 4",
+    "taskset -c 0,1 llama-server -t 4",
+    "systemd-run --scope -p CPUQuota=200% llama-server -t 4",
+    "srun -c 2 llama-server -t 4",
+]
+
+
+@pytest.mark.parametrize("command", LIMITERS)
+def test_a_command_that_brings_limits_of_its_own_is_not_judged_by_those_of_the_suite(
+    suite, tmp_path, command
+):
+    root = plain_box(8).write(tmp_path / "tree")
+    profile = serve("chat", "this", command) + serve("plain", "this", "llama-server -t 4")
+    run = suite.run(tmp_path, root=root, profile=profile)
+    found = run.finding(CHECK, "chat")
+    assert (found["verdict"], found["reason"]) == ("unknown", "not-observable"), found["says"]
+    assert "where" in found["remedy"]
+    assert run.finding(CHECK, "plain")["verdict"] == "pass"
+
+
+def test_long_texts_and_headers_hide_no_number_behind_them(suite, tmp_path):
+    box = docker_box("200000 100000")
+    lines = {
+        "long": f"llama-server --grammar {'x' * 5_000} -t 64",
+        "header": "llama-server -t 1 --header Cookie:a=b -tb 64",
+        "authorization": "llama-server --api-header Authorization:abc -t 64",
+    }
+    profile = "".join(serve(name, "this", line) for name, line in lines.items())
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    for name in lines:
+        assert run.finding(CHECK, name)["cause"] == "more-threads-than-cpus", name
+    assert "Cookie:a=b" not in run.out
+
+
+@pytest.mark.parametrize(("words", "verdict"), [(("-t", "3"), "fail"), (("-t", "2"), "pass")])
+def test_of_all_that_runs_in_a_container_the_engine_counts(suite, tmp_path, words, verdict):
+    path = f"/system.slice/docker-{ID}.scope"
+    box = plain_box(8).group(f"{CGROUP}{path}", cpu_max="200000 100000")
+    box.process(900, "/bin/bash", "/entry.sh", cgroup=f"0::{path}\n")
+    box.process(901, "/usr/bin/tail", "-f", "log", cgroup=f"0::{path}\n", parent=900)
+    box.process(902, "/opt/llama-server", *words, cgroup=f"0::{path}\n", parent=900)
+    profile = serve("chat", f"container:{ID[:12]}", "llama-server -t 1")
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    assert run.finding(CHECK, "chat")["verdict"] == verdict
+
+
+def test_a_pass_below_cgroups_that_cannot_be_seen_is_unconfirmed(suite, tmp_path):
+    root = docker_box().write(tmp_path / "tree")
+    run = suite.run(tmp_path, root=root, profile=serve("chat", "this", "llama-server -t 4"))
+    found = run.finding(CHECK, "chat")
+    assert (found["verdict"], found["confirmed"], found["basis"]) == ("pass", False, "assumed")
+
+
+def test_a_place_that_is_stopped_often_though_its_threads_fit_says_what_to_do(suite, tmp_path):
+    box = plain_box(8)
+    stat = "usage_usec 9\nnr_periods 100\nnr_throttled 68"
+    box.group(f"{CGROUP}/a", cpu_max="400000 100000", cpu_stat=stat)
+    box.process(900, "/opt/llama-server", "-t", "4", cgroup="0::/a\n")
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=serve("chat", "pid:900"))
+    found = run.finding(CHECK, "chat")
+    assert found["verdict"] == "pass"
+    assert any("although its threads fit" in note for note in found["notes"])
+
+
 def test_less_than_one_cpu_is_too_little_for_one_thread(suite, tmp_path):
     box = docker_box("50000 100000")
     profile = serve("chat", "this", "llama-server -t 1")

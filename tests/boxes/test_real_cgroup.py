@@ -155,6 +155,28 @@ def test_without_a_limit_the_same_server_passes(suite, tmp_path, hierarchy, star
     judged_the_same(suite.run(tmp_path, profile=profile(free)), "pass")
 
 
+@pytest.mark.parametrize(("threads", "verdict"), [(THREADS, "fail"), (LIMIT, "pass")])
+def test_a_server_behind_an_entry_script_is_seen(
+    suite, tmp_path, hierarchy, started, threads, verdict
+):
+    """As images have it: a script leads, and the server is its child with a number of its own."""
+    folders = hierarchy.make(f"docker-{ID}.scope", quota_cpus=LIMIT)
+    entry = tmp_path / "entry.sh"
+    entry.write_text('"$@" & wait\n')
+    server = start(tmp_path, started, folders, threads, "sh", str(entry))
+    try:
+        text = (
+            f'[[serve]]\nname = "chat"\nengine = "llama.cpp"\nwhere = "container:{ID[:12]}"\n'
+            'command = "llama-server -t 1"\n'
+        )
+        found = suite.run(tmp_path, profile=text).finding(CHECK, "chat")
+    finally:
+        os.kill(server.pid, 9)
+    assert found["verdict"] == verdict, found["says"]
+    assert found["expected"] == {"threads_count": threads}
+    assert server.name in " ".join(found["evidence"])
+
+
 @pytest.mark.parametrize("threads", [THREADS, LIMIT])
 def test_a_container_is_seen_from_outside_by_its_id(suite, tmp_path, hierarchy, started, threads):
     """Namespaces of its own for processes, mounts and cgroups, in a cgroup named as Docker's are."""

@@ -125,7 +125,13 @@ def test_probes_that_disagree_about_one_field_leave_it_unread():
 
 
 def test_memory_is_compared_by_its_nominal_size():
-    small = Memory(total_bytes=1, available_bytes=1, fitted_bytes=64 * 2**30, dimm_serials="A B")
+    small = Memory(
+        total_bytes=1,
+        available_bytes=1,
+        fitted_bytes=64 * 2**30,
+        dimm_serials="A B",
+        groups=Unseen(Blind.ABSENT, "planted"),
+    )
     same = dataclasses.replace(small, total_bytes=2, available_bytes=0)
     assert compare(parts(small), parts(same)) == ()
     less = dataclasses.replace(small, fitted_bytes=32 * 2**30, dimm_serials="A")

@@ -301,6 +301,8 @@ def test_what_a_probe_returns_passes_the_door():
         throttled_ratio=None,
         command=("server", "--api-key", MARK, f"https://u:{MARK}@h/"),
         thread_environment={"OMP_NUM_THREADS": "4", "HF_TOKEN": MARK},
+        others=(),
+        others_left_out_count=0,
     )
     seen = receive(Cpu, encode(cpu))
     assert MARK not in repr(seen)

@@ -494,6 +494,9 @@ def test_available_memory_is_asked_for_where_the_profile_says_so():
 # Threads
 
 
+NOT_ASKED = Unseen(Blind.NOT_ASKED, "planted")
+
+
 def cpu(effective: float = 4.0, **changes: object) -> Cpu:
     limits = (
         CpuLimit(source="/sys/fs/cgroup/a/cpu.max", text="200000 100000", cpus=effective),
@@ -509,8 +512,10 @@ def cpu(effective: float = 4.0, **changes: object) -> Cpu:
         "limits": limits,
         "above_unseen": False,
         "throttled_ratio": None,
-        "command": UNSEEN,
-        "thread_environment": UNSEEN,
+        "command": NOT_ASKED,
+        "thread_environment": NOT_ASKED,
+        "others": (),
+        "others_left_out_count": 0,
     }
     return Cpu(**(fields | changes))
 
@@ -620,7 +625,7 @@ def test_what_runs_counts_before_what_the_profile_says():
 
 
 def test_the_environment_of_what_runs_counts_too():
-    running = cpu(4.0, thread_environment={"LLAMA_ARG_THREADS": "5"})
+    running = cpu(4.0, command=("llama-server",), thread_environment={"LLAMA_ARG_THREADS": "5"})
     said = judge.threads_within_cpus(running, asks("-t", "2"))
     assert said.verdict is Verdict.FAIL
     assert "LLAMA_ARG_THREADS=5" in said.says
@@ -628,10 +633,12 @@ def test_the_environment_of_what_runs_counts_too():
 
 @pytest.mark.parametrize("other", ["/bin/cat", "/bin/sleep", "llama-serve", "llama-server2"])
 def test_the_profile_counts_where_something_else_runs_and_says_nothing(other):
-    silent = cpu(4.0, command=(other, "llama-server"), thread_environment={})
-    assert judge.threads_within_cpus(silent, asks("llama-server", "-t", "5")).expected == {
-        "threads_count": 5
-    }
+    silent = cpu(4.0, command=(other, "x"), thread_environment={})
+    declared = asks("llama-server", "-t", "5")
+    assert judge.threads_within_cpus(silent, declared).expected == {"threads_count": 5}
+    fits = judge.threads_within_cpus(silent, asks("llama-server", "-t", "4"))
+    assert (fits.verdict, fits.basis) == (Verdict.PASS, Basis.ASSUMED)
+    assert any("does not say how many" in note for note in fits.notes)
     by_env = Threads(command=(), env={"OMP_NUM_THREADS": "3"}, engine="")
     assert judge.threads_within_cpus(silent, by_env).expected == {"threads_count": 3}
 
@@ -646,13 +653,13 @@ def test_an_engine_that_runs_without_the_declared_number_takes_the_cores(running
 
 
 def test_an_environment_that_cannot_be_read_leaves_a_silent_command_undecided():
-    hidden = cpu(4.0, command=("llama-server",))
+    hidden = cpu(4.0, command=("llama-server",), thread_environment=UNSEEN)
     said = judge.threads_within_cpus(hidden, asks("llama-server", "-t", "2"))
     assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
     assert "42 llama-server" in said.says
     assert "permission: planted" in said.says
     assert said.remedy == "run as root to see it"
-    told = cpu(4.0, command=("llama-server", "-t", "3"))
+    told = cpu(4.0, command=("llama-server", "-t", "3"), thread_environment=UNSEEN)
     assert judge.threads_within_cpus(told, asks("-t", "2")).expected == {"threads_count": 3}
 
 
@@ -708,8 +715,7 @@ def test_each_served_model_is_a_subject_with_its_own_threads():
         command=("llama-server", "-t", "8"), env={"A": "b"}, engine="llama.cpp"
     )
     assert second.value == Threads(command=("serve", "-x"), env={}, engine="")
-    assert first.basis is Basis.INVARIANT
-    assert second.basis is Basis.ASSUMED  # that it takes the cores of the host
+    assert (first.basis, second.basis) == (Basis.INVARIANT, Basis.INVARIANT)
     assert first.source == "h100-1.toml: serve[0]; more threads than CPUs never help"
     assert second.source == "h100-1.toml: serve[1]; more threads than CPUs never help"
 

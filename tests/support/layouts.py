@@ -40,7 +40,7 @@ def layout(make: Maker) -> Maker:
 
 
 def engine(box: Box, cgroup: str, *, allowed: str = "0-7", pid: int = ENGINE) -> Box:
-    return box.process(pid, "/opt/llama/llama-server", cgroup=cgroup, allowed=allowed)
+    return box.process(pid, "/opt/engine/worker", cgroup=cgroup, allowed=allowed)
 
 
 def v2(cpus: int = 8) -> Box:
@@ -264,7 +264,7 @@ def podman_from_the_host_beside_its_monitor() -> Layout:
     box = v2().group(f"{CGROUP}{monitor}").group(f"{CGROUP}{inside}", cpu_max="200000 100000")
     box.group(f"{CGROUP}{inside}/container")
     box.process(800, "/usr/bin/conmon", cgroup=f"0::{monitor}\n")
-    box.process(ENGINE, "/opt/llama/llama-server", parent=800, cgroup=f"0::{inside}/container\n")
+    box.process(ENGINE, "/opt/engine/worker", parent=800, cgroup=f"0::{inside}/container\n")
     return Layout(box, f"container:{ID[:12]}", 2.0)
 
 
