@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import re
+import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from checks.core.codec import Json, encode
-from checks.core.errors import BusyError, LedgerError, Problem
+from checks.core.errors import BusyError, LedgerError, Problem, StoreError
 from checks.core.fingerprint import Fields
 from checks.core.profile import LOCAL
 from checks.core.registry import Registry
@@ -32,6 +33,11 @@ from checks.ledger.schema import HEAD_SCHEMA, problems, read_ledger
 
 HEAD = "head.json"
 LOCK = ".lock"
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Opens what is not there yet, and never what a link leads to."""
+LARGEST_JOURNAL_BYTES = 64_000_000
+"""Of a larger one the beginning is recovered."""
+LONGEST_NAME = 200
 ROOM_BYTES = 4_000_000
 """A journal, a ledger under 1 MB, and the copy before the rename."""
 _LEDGER_NAME = re.compile(r"\d{8}T\d{6}Z-.*\.json")
@@ -60,6 +66,41 @@ class Head:
     """The newest complete ledger of each scope: one of a single area, or one that was interrupted,
     does not hide the last whole one."""
     previous: dict[str, Json] | None
+
+
+def scope_entry(ledger: Row, name: str, sha256: str) -> Row:
+    """Give what a head says of the newest complete ledger of a scope."""
+    return {
+        "file": name,
+        "sha256": sha256,
+        "digest": ledger["digest"],
+        "verdict": ledger["run"]["verdict"],
+        "exit_code": ledger["run"]["exit_code"],
+        "ended_utc": ledger["run"]["ended_utc"],
+        "unconfirmed": ledger["counts"]["unconfirmed"],
+    }
+
+
+def head_fields(ledger: Row, name: str, sha256: str) -> Row:
+    """Give what a head says of the newest ledger, all of which follows from that ledger."""
+    fields = scope_entry(ledger, name, sha256)
+    del fields["unconfirmed"]
+    return {
+        **fields,
+        "scope": ledger["run"]["scope"],
+        "boot_id": ledger["time"]["boot_id"],
+        "boot_offset_s": ledger["time"]["boot_offset_s"],
+        "fingerprint": {
+            slot: {"kind": part["kind"], "identity": part["identity"]}
+            for slot, part in ledger["fingerprint"].items()
+        },
+        "previous": ledger["previous"],
+    }
+
+
+def ended_s(ledger: Row) -> float:
+    """Give the moment at which a run ended, in seconds since 1970 by its own clock."""
+    return float(ledger["time"]["started_s"]) + float(ledger["run"]["elapsed_s"])
 
 
 _LOCKED: set[int] = set()
@@ -96,7 +137,8 @@ class HostFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             probe = self.path / f".write-{os.getpid()}"
-            descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            probe.unlink(missing_ok=True)
+            descriptor = os.open(probe, NEW_FILE, 0o644)
             try:
                 os.write(descriptor, b"x")
             finally:
@@ -121,11 +163,19 @@ class HostFolder:
             StoreError: the folder cannot be written.
 
         """
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._lock = os.open(self.path / LOCK, flags, 0o644)
             _LOCKED.add(self._lock)
+            plain = stat.S_ISREG(os.fstat(self._lock).st_mode)
         except OSError as error:
-            raise store_error(self.path, error) from error
+            if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+                raise store_error(self.path, error) from error
+            plain = False
+        if not plain:
+            # somebody else's file behind a link must not be written to
+            self.unlock()
+            raise StoreError(f"{self.path / LOCK}: is no plain file, so no lock; remove it")
         end_s = time.monotonic() + wait_s
         told = False
         while True:
@@ -301,34 +351,16 @@ class HostFolder:
             old = self.head()
         except LedgerError:
             old = None  # a damaged head is what this replaces; the run has said so already
-        time_row = ledger["time"]
-        newest = {
-            "file": name,
-            "sha256": hashlib.sha256(data).hexdigest(),
-            "digest": ledger["digest"],
-            "verdict": ledger["run"]["verdict"],
-            "exit_code": ledger["run"]["exit_code"],
-            "ended_utc": ledger["run"]["ended_utc"],
-        }
+        sha256 = hashlib.sha256(data).hexdigest()
         scope = ledger["run"]["scope"]
-        entry = {**newest, "unconfirmed": ledger["counts"]["unconfirmed"]}
-        complete = {scope: entry} if ledger["run"]["end"] == "complete" else {}
+        complete = ledger["run"]["end"] == "complete"
+        entry = {scope: scope_entry(ledger, name, sha256)} if complete else {}
         head = {
-            **newest,
+            **head_fields(ledger, name, sha256),
             "schema": HEAD_SCHEMA,
             "host": self.host,
-            "scope": scope,
-            "scopes": {**(old.scopes if old else {}), **complete},
-            "boot_id": time_row["boot_id"],
-            "boot_offset_s": time_row["boot_offset_s"],
-            "newest_s": max(
-                old.newest_s if old else 0.0, time_row["started_s"] + ledger["run"]["elapsed_s"]
-            ),
-            "fingerprint": {
-                slot: {"kind": part["kind"], "identity": part["identity"]}
-                for slot, part in ledger["fingerprint"].items()
-            },
-            "previous": ledger["previous"],
+            "scopes": {**(old.scopes if old else {}), **entry},
+            "newest_s": max(old.newest_s if old else 0.0, ended_s(ledger)),
         }
         write_whole(self.path / HEAD, pretty(head))
 
@@ -353,7 +385,12 @@ class HostFolder:
     def journals(self) -> list[Path]:
         """List the journals that runs have left behind, oldest first."""
         # files alone: a pipe of that name would wait for ever, a device give bytes for ever
-        found = [path for path in self.path.glob(f"{PREFIX}*{SUFFIX}") if path.is_file()]
+        # and no links: what they lead to may be secret, and its remains are readable by all
+        found = [
+            path
+            for path in self.path.glob(f"{PREFIX}*{SUFFIX}")
+            if path.is_file() and not path.is_symlink()
+        ]
         return sorted(found, key=lambda path: (path.stat().st_mtime, path.name))
 
     def recover(self, registry: Registry) -> list[tuple[Path, str]]:
@@ -367,13 +404,16 @@ class HostFolder:
         """
         try:
             for left in self.path.glob(".*.tmp"):
-                left.unlink(missing_ok=True)  # a write that a crash cut off before its rename
+                if left.is_symlink() or not left.is_dir():  # a folder is none of ours
+                    left.unlink(missing_ok=True)  # a write that a crash cut off before its rename
             return [self._recover(registry, path) for path in self.journals()]
         except OSError as error:
             raise store_error(self.path, error) from error
 
     def _recover(self, registry: Registry, path: Path) -> tuple[Path, str]:
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            raw = file.read(LARGEST_JOURNAL_BYTES)
+            more = bool(file.read(1))
         remains = read_journal(raw, path.name)
         run_id = _id(path.name.removeprefix(PREFIX).removesuffix(SUFFIX))
         modified_s = path.stat().st_mtime
@@ -384,9 +424,11 @@ class HostFolder:
         kind = ledger["run"]["kind"]
         if kind == "run":
             ledger = self._rechain(ledger)
-        if remains.damage:
-            kept = path.with_name(path.name + ".damaged")
-            write_whole(kept, raw)
+        kept = path.with_name(path.name[:LONGEST_NAME] + ".damaged")
+        if more:
+            path.replace(kept)  # too large to copy
+        elif remains.damage:
+            write_whole(kept, raw, mode=path.stat().st_mode & 0o777)
         made = self.finish(path, ledger, aside=kind != "run")
         probes = (
             ", ".join(f"{name} [{subject}]" for name, subject in ledger["open_probes"]) or "none"
@@ -478,10 +520,11 @@ def _free_name(folder: Path, name: str, run_id: str) -> Path:
     return path
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write a file so that it is there whole or not at all: write, flush, rename, flush the folder."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, NEW_FILE, mode)
     try:
         try:
             view = memoryview(data)

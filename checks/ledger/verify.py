@@ -13,12 +13,13 @@ from checks.core.errors import LedgerError
 from checks.ledger.canonical import ledger_digest
 from checks.ledger.document import Ledger
 from checks.ledger.schema import read_ledger
-from checks.ledger.store import HEAD, HostFolder
+from checks.ledger.store import HEAD, Head, HostFolder, ended_s, head_fields, scope_entry
 
 PRUNED = "pruned.jsonl"
 """What `prune` removed: one line a ledger, with its digest."""
 CANNOT_SEE = (
-    "not visible from here: an end of the row that was rewritten consistently, head included; "
+    "not visible from here: an end of the row that was rewritten consistently, head included, "
+    f"or ledgers that {PRUNED} says were pruned and were not; "
     "compare with a digest that was kept elsewhere: --expect DIGEST"
 )
 
@@ -99,6 +100,7 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
     if tip is not None:
         before = len(report.wrong)
         seen = _walk(report, tip, by_digest, pruned, altered)
+        _compare_newest(report, folder, [by_digest[digest] for digest in seen])
         _loose(report, by_digest, seen, torn=len(report.wrong) > before)
         report.good.append(f"{len(seen)} ledgers in a row, newest {Path(tip.file).name}")
     damaged = list(report.wrong)
@@ -159,7 +161,37 @@ def _tip(
         report.wrong.append(f"{tip.file}: its bytes are not those that head.json names")
     if Path(tip.file).name != head.file:
         report.wrong.append(f"{tip.file}: renamed: head.json calls it {head.file}")
+    else:
+        _compare_head(report, path, head, tip, by_digest)
     return tip
+
+
+def _compare_head(
+    report: Report, path: Path, head: Head, tip: Ledger, by_digest: dict[str, Ledger]
+) -> None:
+    """Compare what the head says with the ledgers that it says it of."""
+    for name, value in head_fields(tip.row, head.file, head.sha256).items():
+        if getattr(head, name) != value:
+            report.wrong.append(f"{path}: {name} is not that of {head.file}")
+    for scope, entry in head.scopes.items():
+        ledger = by_digest.get(str(entry["digest"]))
+        if ledger is None:
+            continue  # missing or altered, which is said of the file itself
+        file, sha256 = Path(ledger.file).name, str(entry["sha256"])
+        other = f"{ledger.file}: its bytes are not those that head.json names"
+        if sha256 != ledger.sha256 and other not in report.wrong:
+            report.wrong.append(other)
+        if entry != scope_entry(ledger.row, file, sha256) or ledger.run["scope"] != scope:
+            report.wrong.append(f"{path}: what it says of the scope {scope} is not that of {file}")
+
+
+def _compare_newest(report: Report, folder: HostFolder, row: list[Ledger]) -> None:
+    """See that the latest moment that the head keeps is none that the row has passed already."""
+    head = folder.head()
+    latest = max(row, key=lambda ledger: ended_s(ledger.row))
+    if head is not None and head.newest_s < ended_s(latest.row):
+        name = Path(latest.file).name
+        report.wrong.append(f"{folder.path / HEAD}: newest_s is earlier than the end of {name}")
 
 
 def _walk(

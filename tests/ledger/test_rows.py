@@ -159,6 +159,37 @@ def test_the_bytes_of_the_newest_ledger_are_those_that_the_head_names(row):
     assert "its bytes are not those that head.json names" in found
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("verdict", "fail"),
+        ("exit_code", 1),
+        ("scope", "machine"),
+        ("fingerprint", {}),
+        ("boot_offset_s", 1.0),
+        ("newest_s", 0.0),
+    ],
+)
+def test_a_head_that_does_not_say_what_its_ledger_says_is_named(row, key, value):
+    folder, _ = row
+    path = folder.path / HEAD
+    content = json.loads(path.read_text("utf-8"))
+    assert content[key] != value
+    path.write_bytes(pretty({**content, key: value}))
+    (said,) = wrong(folder)
+    assert said.startswith(f"{path}: {key} is ")
+
+
+def test_what_a_head_says_of_a_scope_is_compared_too(row):
+    folder, _ = row
+    path = folder.path / HEAD
+    content = json.loads(path.read_text("utf-8"))
+    content["scopes"]["all"]["verdict"] = "fail"
+    path.write_bytes(pretty(content))
+    (said,) = wrong(folder)
+    assert said.startswith(f"{path}: what it says of the scope all ")
+
+
 @pytest.mark.parametrize("made", [False, True])
 def test_where_there_is_no_ledger_yet_there_is_nothing_to_verify(tmp_path, capsys, made):
     if made:
@@ -370,8 +401,13 @@ def test_on_a_full_disk_prune_says_that_it_needs_a_little_room_itself(
 
 def test_a_prune_that_was_cut_off_after_its_trace_goes_on(row, monkeypatch):
     folder, files = row
+    unlink = Path.unlink
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "unlink", no_room)
+        patched.setattr(
+            Path,
+            "unlink",
+            lambda path, **how: no_room() if path.suffix == ".json" else unlink(path, **how),
+        )
         with pytest.raises(StoreError):
             prune(folder, 2)
     assert wrong(folder) == []
