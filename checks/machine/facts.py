@@ -99,7 +99,8 @@ class MemoryLimit(Facts):
     @property
     def left_bytes(self) -> int:
         """What can still be had below the limit."""
-        return max(0, self.limit_bytes - max(0, self.used_bytes - self.file_bytes))
+        # the number first: max gives the second only where it is more, which nothing is than NaN
+        return max(self.limit_bytes - max(self.used_bytes - self.file_bytes, 0), 0)
 
 
 @dataclass(frozen=True, kw_only=True)

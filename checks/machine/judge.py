@@ -778,8 +778,9 @@ def room_for_bytes(seen: Folder, wanted: RoomWanted) -> Judgement:
 
 def _to_download(seen: Folder, wanted: RoomWanted) -> dict[str, int]:
     """Give what is still missing of each model, in bytes."""
+    # the number first: max(0, NaN) is 0, and would need no room
     return {
-        model: max(0, size - seen.cached_bytes.get(model, 0))
+        model: max(size - seen.cached_bytes.get(model, 0), 0)
         for model, size in wanted.model_bytes.items()
     }
 
@@ -968,7 +969,8 @@ def clock_runs_evenly(clock: Clock, history: History, _: None = None) -> Judgeme
     Compares the wall clock minus the time since boot with the same difference at the start of the
     run, with the newest ledger if that is of the same boot, and with the boot time of /proc/stat.
     Fails where they differ by more than a minute: set during the run, set back since the last one,
-    or faked. A clock that was put forward since the last run was corrected: a note says so.
+    or faked. A clock that was put forward since the last run was corrected: a note says so. Where
+    neither an earlier run of this boot nor /proc/stat can be compared with, it is unknown.
     What to do: rerun; if it comes back, find what sets the clock (two time services, a guest agent).
     """
     offset_s = clock.now_s - clock.up_s

@@ -281,6 +281,14 @@ def test_a_boot_time_that_does_not_add_up_fails(suite, tmp_path, off_s, verdict)
     assert found["cause"] == ("boot-time-off" if verdict == "fail" else "")
 
 
+def test_a_first_run_without_a_boot_time_is_unknown(suite, tmp_path):
+    box = plain_box().put("/proc/stat", "cpu 1 2 3\n")
+    found = rehearse(suite, tmp_path, box).finding(JUMP)
+    assert (found["verdict"], found["reason"]) == ("unknown", "not-observable")
+    assert "no btime" in found["says"]
+    assert "rerun before the next boot" in found["remedy"]
+
+
 def test_a_clock_that_is_set_while_the_suite_runs_fails(suite, tmp_path):
     for name, probes_s in (("forward", 3_600.0), ("back", -90.0)):
         run = suite.run(tmp_path / name, clock_s=(0.0, probes_s))

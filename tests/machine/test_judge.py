@@ -1,6 +1,9 @@
 """The judges of the machine, with data alone: nearest values on both sides, texts and sources."""
 
-from dataclasses import replace
+import contextlib
+import math
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -1229,6 +1232,71 @@ def test_a_clock_that_only_this_run_could_watch_is_unknown(earlier):
     moved = jump(clock(boot_s=UNSEEN), replace(earlier, run_boot_offset_s=BOOT_S + 61.0))
     assert moved.cause == "jumped-during-the-run"
     assert jump(clock(), earlier).verdict is Verdict.PASS
+
+
+# No number is no pass
+
+MEMORY = replace(limited((900, 100, 50)), fitted_bytes=1_000)
+CLOCKS = (clock(), history())
+COMPARED = {
+    # check: what it sees, what is wanted, and the numbers that its verdict rests on
+    "machine.memory.total": (
+        (MEMORY, identity(hypervisor="none")),
+        wanted_memory(1_000, 30, 20, 1_000),
+        {"total_bytes", "fitted_bytes", "lower", "upper"},
+    ),
+    "machine.memory.available": (
+        (MEMORY,),
+        300,
+        {"available_bytes", "limit_bytes", "used_bytes", "file_bytes", "wanted"},
+    ),
+    "machine.disk.free": (
+        (replace(folder(900, a=30), beside=("tmp",)),),
+        replace(room(10, a=100), beside_bytes={"tmp": 7}),
+        {"free_bytes", "cached_bytes", "model_bytes", "beside_bytes"},
+    ),
+    "machine.disk.inodes": ((folder(),), room(), {"inodes_free"}),
+    "machine.clock.past": (CLOCKS, None, {"now_s", "at_s", "newest_s"}),
+    "machine.clock.jump": (
+        CLOCKS,
+        None,
+        {"now_s", "up_s", "boot_s", "boot_offset_s", "run_boot_offset_s"},
+    ),
+}
+
+
+def with_nan(value: object) -> Iterator[tuple[str, object]]:
+    """Give copies of a value, each with one of its numbers replaced by NaN, and its name."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        yield "", math.nan
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value):
+            for name, copy in with_nan(item):
+                yield name, (*value[:index], copy, *value[index + 1 :])
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            for name, copy in with_nan(item):
+                yield name, value | {key: copy}
+    elif is_dataclass(value):
+        for field in fields(value):
+            for name, copy in with_nan(getattr(value, field.name)):
+                yield name or field.name, replace(value, **{field.name: copy})
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_what_is_no_number_passes_nowhere(name):
+    from checks.core.registry import REGISTRY
+
+    seen, wanted, compared = COMPARED[name]
+    judged = REGISTRY.checks[name].judge
+    assert judged(*seen, wanted).verdict is Verdict.PASS
+    tried = set()
+    for field, copy in with_nan((*seen, wanted)):
+        if (field or "wanted") in compared:
+            tried.add(field or "wanted")
+            with contextlib.suppress(ValueError):  # such a number may have no text
+                assert judged(*copy).verdict is not Verdict.PASS, field
+    assert tried == compared
 
 
 @pytest.mark.parametrize("check", ["machine.clock.past", "machine.clock.jump"])
