@@ -138,7 +138,7 @@ class Hardware:
         maximum=0.5,
     )
     memory_available_min_bytes: int | None = setting(
-        "Memory that must be available when the suite runs, in bytes.", default=None, minimum=1
+        "Memory that must be available when the suite runs, in bytes.", default=None, minimum=2**20
     )
     assumed: tuple[str, ...] = setting(
         "Keys of this table that were detected and that nobody has declared yet: a pass against "

@@ -258,7 +258,7 @@ def describe(hint: Any, field: Field[Any]) -> str:  # noqa: ANN401
         return "wanted: one of " + ", ".join(str(choice) for choice in metadata["choices"])
     word = _WORDS.get(hint, "a date such as 2026-01-31" if hint is datetime.date else "a value")
     bounds = [
-        f"at {side} {metadata[name]:g}"
+        f"at {side} {metadata[name]:{'_' if isinstance(metadata[name], int) else 'g'}}"
         for side, name in (("least", "minimum"), ("most", "maximum"))
         if metadata.get(name) is not None
     ]

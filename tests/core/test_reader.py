@@ -73,6 +73,14 @@ ONE = [
         "at least 1",
     ),
     (
+        "GiB instead of bytes, which every box would have",
+        "schema = 1\n[hardware]\nmemory_available_min_bytes = 64",
+        3,
+        "hardware.memory_available_min_bytes",
+        "found 64",
+        "a whole number, at least 1_048_576",
+    ),
+    (
         "too large",
         "schema = 1\nhardware.memory_tolerance_ratio = 0.51",
         2,

@@ -27,7 +27,7 @@ from tests.support.runs import (
 
 OK = (0, 10)
 """Pass, or incomplete where this machine lacks something that a check has to see."""
-FAILING = "[hardware]\nmemory_total_bytes = 1\nmemory_available_min_bytes = 1\n"
+FAILING = "[hardware]\nmemory_total_bytes = 1\nmemory_available_min_bytes = 1_048_576\n"
 
 
 def local(folder, *words, **rest):

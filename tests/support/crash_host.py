@@ -37,7 +37,7 @@ description = "the machine that the tests run on, and one wish that it cannot fu
 architecture = "{machine}"
 memory_total_bytes = {memory_total_bytes}
 memory_tolerance_ratio = 0.5
-memory_available_min_bytes = 1
+memory_available_min_bytes = 1_048_576
 
 [paths]
 model_cache = "{cache}"
