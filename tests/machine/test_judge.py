@@ -286,6 +286,8 @@ def test_a_missing_module_of_many_is_seen_in_the_memory_blocks(declared, fitted,
     said = judged_total(seen, value)
     assert (said.verdict is Verdict.PASS, said.cause) == (not cause, cause), said.says
     assert said.observed["memory_fitted_bytes"] == fitted * GIB
+    least = min(declared * 0.995, declared - 4) * GIB
+    assert said.expected["memory_fitted_min_bytes"] == pytest.approx(least, abs=1)
     if cause:
         here, wanted = bytes_text(fitted * GIB), bytes_text(declared * GIB)
         assert said.says == f"{here} of memory fitted, {wanted} wanted"
@@ -459,6 +461,8 @@ def test_of_the_whole_box_and_a_cgroup_the_smaller_counts():
     assert judge.memory_available(limited((900, 0, 0)), 501).cause == "memory-in-use"
     assert judge.memory_available(limited((900, 0, 0)), 500).verdict is Verdict.PASS
     assert judge.memory_available(limited(), 500).verdict is Verdict.PASS
+    two = limited((300, 0, 0), (400, 0, 0))  # the probe puts the one that leaves least first
+    assert judge.memory_available(two, 301).says == "300 B left by /sys/0/memory.max, 301 B wanted"
 
 
 def test_cgroups_that_cannot_be_seen_from_here_are_noted_on_a_pass_and_on_a_fail():
@@ -923,7 +927,9 @@ def test_what_has_to_go_on_one_file_system_is_added_up(free, verdict, notes):
     assert (alone.verdict, alone.expected) == (Verdict.PASS, {"free_min_bytes": 120})
 
 
-@pytest.mark.parametrize(("free", "noted"), [(39, False), (40, True), (99, True), (100, False)])
+@pytest.mark.parametrize(
+    ("free", "noted"), [(39, False), (40, True), (99, True), (100, False), (101, False)]
+)
 def test_a_pass_that_leans_on_what_is_cached_says_that_it_may_be_of_another_revision(free, noted):
     said = judge.room_for_bytes(folder(free, a=60), room(a=100))
     assert said.verdict is (Verdict.FAIL if free < 40 else Verdict.PASS)
