@@ -616,7 +616,7 @@ def _companions(seen: Cpu, runs: tuple[Process, ...]) -> tuple[str, ...]:
         return ()
     if isinstance(seen.others, Unseen):
         return (f"what else runs there: {seen.others}",)
-    more = len(runs) - 1 - MOST_NAMED + seen.others_left_out_count
+    more = max(0, len(runs) - 1 - MOST_NAMED) + seen.others_left_out_count
     names = [process.process for process in runs[1 : MOST_NAMED + 1]]
     names += [f"{more} more"] if more > 0 else []
     return (f"also there: {', '.join(names)}",) if names else ()

@@ -4,7 +4,17 @@ import shlex
 
 import pytest
 
-from checks.engines.threads import VARIABLES, Asked, asked_for, engine_in, is_engine
+from checks.engines.threads import (
+    VARIABLES,
+    Asked,
+    asked_for,
+    engine_in,
+    is_engine,
+    is_wrapper,
+    limiter_in,
+    names_of,
+    starts,
+)
 
 READ_BY = {
     "LLAMA_ARG_THREADS": "llama-server",
@@ -335,3 +345,99 @@ def test_engines_whose_default_is_known(name):
 @pytest.mark.parametrize("name", ["", "bash", "start-chat.sh", "llama", "python3"])
 def test_of_anything_else_nobody_knows_the_default(name):
     assert not is_engine(name)
+
+
+MARK = f"[…5000 bytes, sha256:{'0' * 64}]"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"llama-server -t 2 --grammar xxx {MARK}",
+        "llama-server -t 2 --header Cookie:[redacted]",
+        "llama-server -t 2 --header Authorization: [redacted]",
+        "COOKIE=[redacted]",
+        "echo '[redacted]",  # a private key hides all up to its end
+    ],
+)
+def test_a_line_whose_end_may_be_missing_is_cut(line):
+    said = asked_for(["sh", "-c", line], {}, "llama.cpp")
+    assert said.cut
+    assert said.threads == (2 if "-t" in line else None)
+    assert asked_for(["sh", "-c", "sh -c " + shlex.quote(line)], {}, "llama.cpp").cut
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "llama-server -t 2 --api-key [redacted]",
+        "llama-server --api-key [redacted] -t 2",
+        "llama-server --api-key=[redacted] -t 2",
+        "HF_TOKEN=[redacted] llama-server -t 2",
+        "HTTPS_PROXY=http://[redacted]@proxy:80 llama-server -t 2",
+        "export HF_TOKEN=[redacted]; llama-server -t 2",
+    ],
+)
+def test_a_line_in_which_one_word_is_hidden_is_whole(line):
+    assert asked_for(["sh", "-c", line], {}) == Asked(2, "-t 2")
+
+
+def test_a_long_or_hidden_word_of_a_list_takes_nothing_along():
+    words = ["llama-server", "--grammar", f"xxx {MARK}", "--header", "Cookie:[redacted]", "-t", "2"]
+    assert asked_for(words, {}) == Asked(2, "-t 2")
+
+
+def test_a_line_that_an_older_ledger_cut_is_cut():
+    assert asked_for(f"llama-server -t 2 xx {MARK}".split(), {}).cut
+
+
+@pytest.mark.parametrize(
+    ("line", "limiter"),
+    [
+        ("docker run --cpus=2 img llama-server -t 4", "docker"),
+        ("/usr/bin/docker run img", "docker"),
+        ("sudo -E docker run img", "docker"),
+        ("sudo -u me nice -n 5 taskset -c 0,1 llama-server -t 4", "taskset"),
+        ("systemd-run --scope -p CPUQuota=200% llama-server", "systemd-run"),
+        ("numactl --physcpubind=0-1 llama-server", "numactl"),
+        ("bash -c 'cd /srv; exec taskset -c 0 llama-server -t 4'", "taskset"),
+        ("kubectl run x --image y -- llama-server", "kubectl"),
+        ("llama-server -t 4", ""),
+        ("llama-server -t 4 --alias docker", ""),
+        ("nice -n 5 chrt -b 0 stdbuf -oL env A=b llama-server -t 4", ""),
+        ("start.sh /opt/docker/x", ""),
+        ("start.sh /opt/docker", ""),
+        ("llama-server -p 'use docker'", ""),
+    ],
+)
+def test_which_program_brings_limits_of_its_own(line, limiter):
+    assert limiter_in(shlex.split(line)) == limiter
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("/opt/llama-server -t 4", {"llama-server"}),
+        ("-bash", {"bash"}),
+        ("python3.11 -u /srv/mine.py x", {"mine.py"}),
+        ("/usr/bin/python3 -m vllm.entrypoints.openai.api_server", {"vllm.entrypoints.openai.api_server"}),
+        ("python3", set()),
+        ("", set()),
+    ],
+)  # fmt: skip
+def test_the_names_that_a_process_goes_by(line, names):
+    assert names_of(shlex.split(line)) == names
+
+
+def test_what_only_waits_for_another_program_is_a_wrapper():
+    for line in ("bash entry.sh", "tini -- x", "python3 /usr/bin/supervisord", "srun x", "-sh"):
+        assert is_wrapper(shlex.split(line)), line
+    for line in ("llama-server", "python3 server.py", "sleep 5", ""):
+        assert not is_wrapper(shlex.split(line)), line
+
+
+def test_what_a_command_starts_through_others():
+    line = shlex.split("env A=b bash -c 'exec /opt/llama-server -t 4'")
+    assert starts(line, frozenset({"llama-server"}))
+    assert not starts(line, frozenset({"llama"}))
+    assert not starts(line, frozenset())

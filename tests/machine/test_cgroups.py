@@ -185,11 +185,19 @@ def test_whether_more_limits_may_lie_above_is_told_in_both_versions(tmp_path):
     assert inside_1.above_unseen
 
 
+@pytest.mark.parametrize("hidden", ["cpu,cpuacct", "cpuset"])
+def test_what_one_hierarchy_hides_another_does_not_make_good(tmp_path, hidden):
+    """Whichever of the two is read last."""
+    box = v1().drop(f"{CGROUP}/{hidden}/release_agent")
+    assert limits(tmp_path, engine(box, lines_1("/", "/"))).above_unseen
+
+
 @pytest.mark.parametrize(
     ("texts", "ratio"),
     [
         (["nr_periods 4567\nnr_throttled 3115"], 3115 / 4567),
         (["nr_periods 10\nnr_throttled 1", "nr_periods 10\nnr_throttled 5"], 0.5),
+        (["nr_periods 10\nnr_throttled 5", "nr_periods 10\nnr_throttled 1"], 0.5),
         (["nr_periods 0\nnr_throttled 0"], None),
         (["usage_usec 5"], None),
         (["nr_periods 10\nnr_throttled 50"], 1.0),

@@ -35,6 +35,7 @@ from checks.machine.facts import (
     MemoryLimit,
     MemoryWanted,
     Moment,
+    Process,
     RoomWanted,
     Threads,
 )
@@ -42,6 +43,7 @@ from checks.machine.facts import (
 MIB = 1_048_576
 GIB = 1_073_741_824
 UNSEEN = Unseen(Blind.PERMISSION, "planted", "run as root to see it")
+NOT_ASKED = Unseen(Blind.NOT_ASKED, "planted")
 
 
 def expected(profile: Profile = LOCAL, *numbers: Expectation) -> Expected:
@@ -648,6 +650,181 @@ def test_the_profile_counts_where_something_else_runs_and_says_nothing(other):
     assert any("does not say how many" in note for note in fits.notes)
     by_env = Threads(command=(), env={"OMP_NUM_THREADS": "3"}, engine="")
     assert judge.threads_within_cpus(silent, by_env).expected == {"threads_count": 3}
+    nothing = judge.threads_within_cpus(silent, asks())
+    assert (nothing.verdict, nothing.reason) == (Verdict.UNKNOWN, Reason.NO_EXPECTATION)
+    assert "none of it is known to be the engine" in nothing.says
+    assert "`where`" in nothing.remedy
+
+
+def process(number: int, *command: str, **changes: object) -> Process:
+    fields = {
+        "process": f"{number} {command[0].rpartition('/')[2]}",
+        "command": command,
+        "thread_environment": {},
+        "same_limits": True,
+    }
+    return Process(**(fields | changes))
+
+
+def family(leader: tuple[str, ...], *others: Process, **changes: object) -> Cpu:
+    fields = {"command": leader, "thread_environment": {}, "others": others}
+    return cpu(4.0, process=f"process 42 {leader[0]}", **(fields | changes))
+
+
+ENTRY = ("bash", "entry.sh")
+
+
+def test_behind_an_entrypoint_the_server_counts():
+    for count, verdict in (("4", Verdict.PASS), ("5", Verdict.FAIL)):
+        for server in (
+            process(43, "server.py", "-t", count),
+            process(43, "llama-server", "-t", count),
+        ):
+            said = judge.threads_within_cpus(family(ENTRY, server), asks("llama-server", "-t", "1"))
+            assert said.verdict is verdict
+            assert said.expected == {"threads_count": int(count)}
+            assert said.evidence[0] == "looked at process 42 bash (container:0123456789ab)"
+            assert said.evidence[1] == f"also there: {server.process}"
+
+
+def test_of_all_the_engines_of_a_place_the_largest_number_counts():
+    seen = family(
+        ("llama-server", "-t", "2"),
+        process(43, "llama-server", "-t", "64"),
+        process(44, "llama-server", "-t", "3"),
+    )
+    assert judge.threads_within_cpus(seen, asks()).expected == {"threads_count": 64}
+
+
+def test_a_helpers_options_and_environment_are_not_the_engines():
+    helper = process(43, "exporter", "-t", "30", thread_environment={"LLAMA_ARG_THREADS": "64"})
+    other = process(44, "sort", "-t", ",")
+    engine = process(45, "llama-server", "-t", "4")
+    for seen in (family(ENTRY, helper, other, engine), family(engine.command, helper, other)):
+        said = judge.threads_within_cpus(seen, asks("llama-server", "-t", "1"))
+        assert (said.verdict, said.expected) == (Verdict.PASS, {"threads_count": 4})
+
+
+def test_the_environment_of_a_wrapper_says_nothing_about_what_it_started():
+    seen = family(ENTRY, process(43, "server.py"), thread_environment={"LLAMA_ARG_THREADS": "2"})
+    said = judge.threads_within_cpus(seen, asks())
+    assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NO_EXPECTATION)
+    assert said.evidence[:2] == (
+        "looked at process 42 bash (container:0123456789ab)",
+        "also there: 43 server.py",
+    )
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [("tini", "--", "llama-server", "-t", "2"), ("-bash",), ("docker", "run", "x", "-t", "2"),
+     ("python3", "/usr/bin/supervisord"), ("sh", "-c", "llama-server -t 2")],
+)  # fmt: skip
+def test_a_wrapper_alone_is_no_engine(wrapper):
+    said = judge.threads_within_cpus(family(wrapper), asks())
+    assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NO_EXPECTATION)
+    said = judge.threads_within_cpus(family(wrapper), asks("llama-server", "-t", "2"))
+    assert (said.verdict, said.basis) == (Verdict.PASS, Basis.ASSUMED)
+
+
+def test_an_engine_behind_an_entrypoint_that_is_not_told_takes_the_cores():
+    said = judge.threads_within_cpus(family(ENTRY, process(43, "llama-server")), asks())
+    assert (said.verdict, said.cause) == (Verdict.FAIL, "default-exceeds-cpus")
+    # the profile's own program is the engine too, whatever its name
+    mine = family(ENTRY, process(43, "python3", "-u", "/srv/mine.py"))
+    said = judge.threads_within_cpus(mine, asks("/opt/mine.py", "-t", "2"))
+    assert said.cause == "default-exceeds-cpus"
+
+
+def test_an_engine_under_limits_of_its_own_is_not_compared_with_those_of_its_place():
+    for count in ("2", "64"):
+        server = process(43, "llama-server", "-t", count, same_limits=False)
+        said = judge.threads_within_cpus(family(ENTRY, server), asks("llama-server", "-t", "1"))
+        assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
+        assert "pid:43" in said.remedy
+    untold = process(43, "llama-server", same_limits=False)
+    assert judge.threads_within_cpus(family(ENTRY, untold), asks()).verdict is Verdict.UNKNOWN
+    stranger = process(43, "server.py", "-t", "2", same_limits=False)
+    assert judge.threads_within_cpus(family(ENTRY, stranger), asks()).verdict is Verdict.UNKNOWN
+
+
+def test_a_command_that_cannot_be_read_is_undecided_and_never_the_profiles():
+    hidden = family(ENTRY, command=UNSEEN)
+    said = judge.threads_within_cpus(hidden, asks("llama-server", "-t", "2"))
+    assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
+    assert said.remedy == "run as root to see it"
+    child = family(ENTRY, process(43, "x", command=UNSEEN), process(44, "server.py", "-t", "2"))
+    assert judge.threads_within_cpus(child, asks()).verdict is Verdict.UNKNOWN
+    over = family(ENTRY, process(43, "x", command=UNSEEN), process(44, "server.py", "-t", "5"))
+    assert judge.threads_within_cpus(over, asks()).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("changes", [{"others_left_out_count": 1}, {"others": UNSEEN}])
+def test_processes_that_nobody_looked_at_leave_it_open_unless_the_engine_was_seen(changes):
+    strange = family(("server.py", "-t", "2"), **changes)
+    assert judge.threads_within_cpus(strange, asks()).verdict is Verdict.UNKNOWN
+    over = family(("server.py", "-t", "5"), **changes)
+    assert judge.threads_within_cpus(over, asks()).verdict is Verdict.FAIL
+    engine = family(("llama-server", "-t", "2"), **changes)
+    said = judge.threads_within_cpus(engine, asks())
+    assert said.verdict is Verdict.PASS
+    assert ("1 more" in said.evidence[1]) or ("permission: planted" in said.evidence[1])
+
+
+def test_evidence_names_a_handful_of_processes_and_counts_the_rest():
+    many = [process(number, "worker") for number in range(100, 112)]
+    said = judge.threads_within_cpus(family(("llama-server", "-t", "2"), *many), asks())
+    assert said.evidence[1].startswith("also there: 100 worker, 101 worker, ")
+    assert said.evidence[1].endswith("107 worker, 4 more")
+    eight = judge.threads_within_cpus(family(("llama-server", "-t", "2"), *many[:8]), asks())
+    assert eight.evidence[1].endswith("107 worker")
+
+
+def test_a_line_that_was_cut_or_hidden_never_passes():
+    mark = f"sh -c {'x' * 50} […5000 bytes, sha256:{'0' * 64}]"
+    for line in (mark, f"llama-server -t 2 {mark}", "llama-server -t 1 --header Cookie:[redacted]"):
+        said = judge.threads_within_cpus(cpu(4.0), asks("bash", "-c", line))
+        assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE), line
+        assert "hidden or cut off" in said.says
+    over = judge.threads_within_cpus(cpu(4.0), asks("bash", "-c", f"llama-server -t 64 {mark}"))
+    assert over.verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "docker run --cpus=2 img llama-server -t 4",
+        "docker run --cpuset-cpus 0-1 img llama-server -t 4",
+        "docker run -i -t img:latest llama-server -t 4",
+        "taskset -c 0,1 llama-server -t 4",
+        "systemd-run --scope -p CPUQuota=200% llama-server -t 4",
+        "sudo -E podman run img -t 4",
+    ],
+)
+def test_a_command_that_brings_its_own_limits_is_not_judged_by_the_suites(line):
+    for place in (cpu(4.0), cpu(1.0)):
+        said = judge.threads_within_cpus(place, asks(*line.split()))
+        assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
+        assert "limits that are not those of the suite's own process" in said.says
+        for where in ("container:ID", "unit:NAME", "port:N", "pid:N"):
+            assert where in said.remedy
+    running = family(("llama-server", "-t", "4"))
+    assert judge.threads_within_cpus(running, asks(*line.split())).verdict is Verdict.PASS
+
+
+def test_a_pass_that_rests_on_an_assumption_says_so():
+    told, untold = asks("llama-server", "-t", "4"), asks("llama-server")
+    assert judge.threads_within_cpus(cpu(8.0), told).basis is None
+    above = cpu(8.0, above_unseen=True)
+    assert judge.threads_within_cpus(above, told).basis is Basis.ASSUMED
+    assert judge.threads_within_cpus(cpu(8.0), untold).basis is Basis.ASSUMED
+    assert judge.threads_within_cpus(cpu(2.0), untold).basis is Basis.ASSUMED
+    # limits further up can only make it worse
+    assert judge.threads_within_cpus(cpu(2.0, above_unseen=True), told).basis is None
+    # one engine that is told does not vouch for one that is not
+    two = family(("llama-server", "-t", "4"), process(43, "llama-server"), host_cores=4)
+    said = judge.threads_within_cpus(two, told)
+    assert (said.verdict, said.basis) == (Verdict.PASS, Basis.ASSUMED)
 
 
 @pytest.mark.parametrize("running", ["llama-server", "/opt/llama/bin/llama-server"])
@@ -697,6 +874,16 @@ def test_the_notes_say_what_stays_unseen():
     assert len(loud.notes) == 2
     assert "above the mounted root" in loud.notes[0]
     assert "stopped it in 50% of the periods" in loud.notes[1]
+
+
+def test_a_place_that_is_often_stopped_although_its_threads_fit_gets_something_to_do():
+    def note(ratio: float, threads: str) -> str:
+        said = judge.threads_within_cpus(cpu(4.0, throttled_ratio=ratio), asks("-t", threads))
+        return said.notes[0]
+
+    assert "something else uses the same quota" in note(0.51, "4")
+    assert note(0.5, "4") == "the quota stopped it in 50% of the periods so far"
+    assert note(0.51, "5") == "the quota stopped it in 51% of the periods so far"
 
 
 @pytest.mark.parametrize(

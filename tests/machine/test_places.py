@@ -12,7 +12,7 @@ import pytest
 from checks.core.facts import Blind, Unseen
 from checks.core.place import PlaceError, parse_place
 from checks.core.world import World
-from checks.machine.places import find_process
+from checks.machine.places import companions, find_process
 from tests.support.boxes import ID, PID, plain_box
 
 
@@ -101,6 +101,42 @@ def test_a_forwarders_limits_are_not_those_of_the_server_behind(tmp_path, name):
     assert isinstance(seen, Unseen)
     assert seen.reason is Blind.AMBIGUOUS
     assert "container:" in seen.remedy
+
+
+def test_of_several_families_in_one_container_the_oldest_leads(tmp_path):
+    box = plain_box()
+    for pid in (900, 901, 902):
+        box.process(pid, f"/opt/server-{pid}", parent=7, cgroup=f"0::/docker/{ID}\n")
+    assert find(tmp_path, box, f"container:{ID[:12]}").pid == "900"
+
+
+def beside(tmp_path, box, where):
+    world, place = World(box.write(tmp_path / "tree")), parse_place(where)
+    return companions(world, place, find_process(world, place))
+
+
+def test_all_of_a_container_or_unit_are_beside_the_one_that_leads(tmp_path):
+    box = plain_box()
+    path = f"0::/system.slice/llama.service/docker-{ID}.scope"
+    box.process(900, "bash", cgroup=f"{path}\n").process(905, "x", parent=7, cgroup=f"{path}\n")
+    box.process(901, "server", parent=900, cgroup=f"{path}/inner\n")
+    box.process(902, "gone", parent=900, cgroup=f"{path}\n", state="Z (zombie)")
+    box.process(903, "elsewhere", parent=900, cgroup="0::/\n")
+    for number, where in enumerate((f"container:{ID[:12]}", "unit:llama")):
+        assert beside(tmp_path / str(number), box, where) == ["901", "905"]
+
+
+def test_of_another_place_what_descends_is_beside_it(tmp_path):
+    box = plain_box().process(900, "bash").process(901, "sh", parent=900)
+    box.process(902, "server", parent=901).process(903, "other").process(899, "x", parent=902)
+    assert beside(tmp_path / "a", box, "pid:900") == ["899", "901", "902"]
+    assert beside(tmp_path / "b", box, "pid:902") == ["899"]
+    assert beside(tmp_path / "c", box, "this") == []
+
+
+def test_numbers_that_are_given_anew_while_they_are_read_do_not_lead_in_circles(tmp_path):
+    box = plain_box().process(900, "a", parent=901).process(901, "b", parent=900)
+    assert beside(tmp_path, box, "pid:900") == ["901"]
 
 
 @pytest.mark.parametrize("state", ["Z (zombie)", "X (dead)"])
