@@ -575,7 +575,12 @@ def _is_engine(process: Process, wanted: Threads) -> bool:
     command = process.command
     if isinstance(command, Unseen) or is_wrapper(command):
         return False
-    return bool(engine_in(command)) or starts(wanted.command, names_of(command))
+    return _is_known(command) or starts(wanted.command, names_of(command))
+
+
+def _is_known(command: tuple[str, ...]) -> bool:
+    """Whether a process is an engine by its own name: `tail llama-server` is none."""
+    return any(is_engine(name) for name in names_of(command))
 
 
 def _asks(seen: Cpu, process: Process, wanted: Threads) -> _Ask:
@@ -589,7 +594,7 @@ def _asks(seen: Cpu, process: Process, wanted: Threads) -> _Ask:
         return _limited(process, _said(asked, seen))
     if isinstance(environment, Unseen):
         return _unseen(process, environment)
-    return _limited(process, _default(seen, known=bool(engine_in(command))))
+    return _limited(process, _default(seen, known=_is_known(command)))
 
 
 def _limited(process: Process, ask: _Ask) -> _Ask:

@@ -705,6 +705,14 @@ def test_a_helpers_options_and_environment_are_not_the_engines():
         assert (said.verdict, said.expected) == (Verdict.PASS, {"threads_count": 4})
 
 
+def test_a_process_that_is_given_an_engines_name_is_no_engine():
+    helper = process(43, "tail", "-f", "x", "llama-server")
+    said = judge.threads_within_cpus(
+        family(ENTRY, helper, process(44, "server.py", "-t", "2")), asks("run.sh")
+    )
+    assert (said.verdict, said.expected) == (Verdict.PASS, {"threads_count": 2})
+
+
 def test_the_environment_of_a_wrapper_says_nothing_about_what_it_started():
     seen = family(ENTRY, process(43, "server.py"), thread_environment={"LLAMA_ARG_THREADS": "2"})
     said = judge.threads_within_cpus(seen, asks())
