@@ -227,6 +227,74 @@ def test_a_place_that_is_stopped_often_though_its_threads_fit_says_what_to_do(su
     assert any("although its threads fit" in note for note in found["notes"])
 
 
+def entrypoint(*server: str, cgroup: str = "", allowed: str = "0-15") -> Box:
+    """A container of 2 CPUs: a shell that leads, a helper, and a server that both may hide."""
+    path = f"/system.slice/docker-{ID}.scope"
+    box = plain_box(16).group(f"{CGROUP}{path}", cpu_max="200000 100000").group(f"{CGROUP}/b")
+    more = {"cgroup": f"0::{path}\n", "allowed": "0-15"}
+    box.process(900, "/bin/bash", "/entry.sh", environ={"LLAMA_ARG_THREADS": "1"}, **more)
+    box.process(901, "/bin/sleep", "5", parent=900, **more)
+    more = {"cgroup": cgroup or f"0::{path}\n", "allowed": allowed}
+    return box.process(902, *server, parent=900, **more)
+
+
+@pytest.mark.parametrize("where", [f"container:{ID[:12]}", "pid:900"])
+@pytest.mark.parametrize("program", ["/opt/server.py", "/opt/llama-server"])
+def test_the_server_behind_an_entrypoint_counts(suite, tmp_path, where, program):
+    for threads, verdict in (("3", "fail"), ("2", "pass")):
+        folder = tmp_path / threads
+        root = entrypoint(program, "-t", threads).write(folder / "tree")
+        run = suite.run(folder, root=root, profile=serve("chat", where, "llama-server -t 1"))
+        found = run.finding(CHECK, "chat")
+        assert (found["verdict"], found["confirmed"]) == (verdict, verdict == "pass"), found["says"]
+        assert f"{threads} threads (-t {threads})" in found["says"]
+        assert f"902 {program.rpartition('/')[2]}" in found["evidence"][1]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"cgroup": "0::/b\n"}, {"allowed": "0-1"}], ids=["cgroup", "affinity"]
+)
+def test_a_server_under_limits_of_its_own_is_not_judged_by_its_entrypoints(
+    suite, tmp_path, changes
+):
+    root = entrypoint("/opt/llama-server", "-t", "2", **changes).write(tmp_path / "tree")
+    run = suite.run(tmp_path, root=root, profile=serve("chat", "pid:900", "llama-server -t 2"))
+    found = run.finding(CHECK, "chat")
+    assert found["verdict"] == "unknown", found["says"]
+    assert "pid:902" in found["remedy"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["x"] * 600, ["x" * 40_000], ["x" * 1_100_000]],
+    ids=["many words", "many bytes", "more than is read"],
+)
+def test_a_command_line_that_is_too_long_to_be_kept_never_passes(suite, tmp_path, words):
+    box = plain_box(8).group(f"{CGROUP}/a", cpu_max="200000 100000")
+    box.process(900, "/opt/llama-server", "-t", "2", *words, "-tb", "64", cgroup="0::/a\n")
+    profile = serve("chat", "pid:900", "llama-server -t 1")
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    found = run.finding(CHECK, "chat")
+    assert (found["verdict"], found["reason"]) == ("unknown", "not-observable"), found["says"]
+    assert "start it anew" in found["remedy"]
+
+
+def test_more_processes_than_are_kept_are_counted(suite, tmp_path):
+    box = plain_box(8).group(f"{CGROUP}/a", cpu_max="200000 100000")
+    box.process(900, "/bin/server", "-t", "2", cgroup="0::/a\n")
+    box.process(1000, "/bin/x", "y" * 30_000, parent=900, cgroup="0::/a\n")
+    box.process(1001, "/bin/x", "y" * 30_000, parent=900, cgroup="0::/a\n")
+    for pid in range(1002, 1070):
+        box.process(pid, "/bin/x", parent=900, cgroup="0::/a\n")
+    profile = serve("chat", "pid:900") + serve("known", "pid:900", "server -t 2")
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    assert run.finding(CHECK, "chat")["verdict"] == "unknown"
+    known = run.finding(CHECK, "known")
+    assert known["verdict"] == "pass", known["says"]
+    # 70 less the 8 that are named: 64 are kept, and 6 were too many
+    assert known["evidence"][1].endswith(", 62 more")
+
+
 def test_less_than_one_cpu_is_too_little_for_one_thread(suite, tmp_path):
     box = docker_box("50000 100000")
     profile = serve("chat", "this", "llama-server -t 1")

@@ -182,6 +182,8 @@ def test_what_stands_beside_a_secret_stays():
         ["server", "-e", f"HF_TOKEN={MARK}"],
         ["curl", "-H", f"Authorization: Bearer {MARK}"],
         ["curl", "-H", "Authorization:", "Bearer", MARK],
+        ["curl", "-H", "Cookie:", "a=b;", f"c={MARK}"],
+        ["curl", "-H", "Authorization:", "token", MARK],
         ["env", f"DATABASE_URL=postgres://u:{MARK}@h/d", "server"],
         ["server", "--token", MARK, "--verbose"],
     ],
@@ -196,6 +198,13 @@ def test_a_secret_in_a_command_line_as_a_list_goes(words):
 def test_an_ordinary_command_line_as_a_list_stays():
     words = ["llama-server", "-m", "/m.gguf", "-t", "4", "--use-auth-token", "--max-tokens", "512"]
     assert redact(words) == words
+
+
+def test_the_value_of_a_header_ends_at_its_word_or_at_the_next_option():
+    words = ["server", "--header", "Cookie:a=b", "-tb", "64", "x"]
+    assert redact(words) == ["server", "--header", f"Cookie:{HIDDEN}", "-tb", "64", "x"]
+    words = ["server", "--header", "Cookie:", "a=b;", "c=d", "-tb", "64", "x"]
+    assert redact(words) == [*words[:3], HIDDEN, HIDDEN, "-tb", "64", "x"]
 
 
 def test_texts_under_a_secrets_name_go_whole_however_deep():
