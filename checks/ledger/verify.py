@@ -249,7 +249,12 @@ def _pruned(folder: HostFolder, report: Report) -> dict[str, str]:
     found: dict[str, str] = {}
     if not path.is_file():
         return found
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        report.wrong.append(f"{path}: cannot be read ({error.strerror})")
+        return found
+    for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
             found[str(row["digest"])] = str(row["file"])
