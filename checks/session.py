@@ -90,8 +90,12 @@ class Session:
     @cached_property
     def left_out(self) -> dict[tuple[str, str], str]:
         """Give the checks and subjects that the replayed run did not run, each with its reason."""
-        rows = [] if self.replayed is None else self.replayed.findings
-        return {row.key: row.says for row in rows if row.verdict is Verdict.NOT_RUN}
+        rows = [] if self.replayed is None else self.replayed.row["findings"]
+        return {
+            (row["check"], row["subject"]): row["says"]
+            for row in rows
+            if row["verdict"] == Verdict.NOT_RUN.value
+        }
 
     def cases(self, check: Check) -> list[str]:
         """List the subjects of a check under this profile."""

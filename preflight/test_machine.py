@@ -48,11 +48,11 @@ def test_engine_threads_fit_the_cpus_it_may_use(judged):
     judged()
 
 
-@pytest.mark.check("machine.disk.free")
-def test_there_is_room_for_what_has_to_go_there(judged):
+@pytest.mark.check("machine.disk.inodes")
+def test_files_can_be_created(judged):
     judged()
 
 
-@pytest.mark.check("machine.disk.inodes")
-def test_files_can_be_created(judged):
+@pytest.mark.check("machine.disk.free")
+def test_there_is_room_for_what_has_to_go_there(judged):
     judged()

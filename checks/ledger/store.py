@@ -137,8 +137,7 @@ class HostFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             probe = self.path / f".write-{os.getpid()}"
-            probe.unlink(missing_ok=True)
-            descriptor = os.open(probe, NEW_FILE, 0o644)
+            descriptor = _open_new(probe, 0o644)
             try:
                 os.write(descriptor, b"x")
             finally:
@@ -520,11 +519,19 @@ def _free_name(folder: Path, name: str, run_id: str) -> Path:
     return path
 
 
+def _open_new(path: Path, mode: int) -> int:
+    """Open a file that is not there yet; what an earlier process of this number left goes first."""
+    try:
+        return os.open(path, NEW_FILE, mode)
+    except FileExistsError:
+        path.unlink()
+        return os.open(path, NEW_FILE, mode)
+
+
 def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write a file so that it is there whole or not at all: write, flush, rename, flush the folder."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, NEW_FILE, mode)
+    descriptor = _open_new(temporary, mode)
     try:
         try:
             view = memoryview(data)

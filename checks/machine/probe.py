@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from checks.core.facts import Access, Blind, Facts, Field, Unseen
-from checks.core.place import THIS, Place, parse_place
+from checks.core.place import THIS, Place, PlaceError, parse_place
 from checks.core.profile import Profile
 from checks.core.registry import probe, supplied
 from checks.core.world import LARGEST_READ_BYTES, World, blind
@@ -426,7 +426,15 @@ def _smbios_string(raw: bytes, offset: int) -> str:
 
 
 def _places(profile: Profile) -> Mapping[str, Place]:
-    return {THIS: Place(THIS)} | {serve.name: parse_place(serve.where) for serve in profile.serve}
+    return {THIS: Place(THIS)} | {serve.name: _place(serve.where) for serve in profile.serve}
+
+
+def _place(text: str) -> Place:
+    try:
+        return parse_place(text)
+    except PlaceError:
+        # refused in a profile; a ledger may say anything, and a replay looks at no place
+        return Place("unreadable", text)
 
 
 @probe("machine.cpu", sees=Cpu, targets=_places)
