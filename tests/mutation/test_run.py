@@ -81,7 +81,7 @@ path = "checks/machine/judge.py"
 source = open(path, encoding="utf-8").read()
 def mutant(text):
     return run.Mutant(path, "planted", "", 1, "", text, False)
-gross = source.replace("if seen.available_bytes < wanted:", "if False:")
+gross = source.replace("if threads > seen.effective_cpus:", "if False:")
 assert gross != source
 broken = source.replace("MIB = 2**20", "MIB = nothing")
 print(run.run_all([mutant(source), mutant(gross), mutant(broken)], run.tests_of(path), 2))
