@@ -130,7 +130,9 @@ def test_a_file_in_the_place_of_a_folder_fails(suite, tmp_path, below):
     profile = f'[paths]\ntmp = "{tmp_path}/file{below}"\nmodel_cache = "{tmp_path}/file{below}"\n'
     run = suite.run(tmp_path, profile=profile + WANTED)
     for subject in ("tmp", "model-cache"):
-        folded(run, subject, "not-a-folder")
+        found = folded(run, subject, "not-a-folder")
+        assert f"{tmp_path}/file" in found["says"]
+    assert run.code == 1
 
 
 def test_a_cache_behind_a_link_that_leads_nowhere_fails_and_one_that_is_not_made_yet_passes(

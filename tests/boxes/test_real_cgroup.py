@@ -152,7 +152,9 @@ def test_more_threads_than_cpus_are_seen_from_outside_and_fewer_pass(
 def test_without_a_limit_the_same_server_passes(suite, tmp_path, hierarchy, started):
     folders = hierarchy.make(f"preflight-{os.getpid()}")
     free = start(tmp_path, started, folders, CPUS)
-    judged_the_same(suite.run(tmp_path, profile=profile(free)), "pass")
+    found = judged_the_same(suite.run(tmp_path, profile=profile(free)), "pass")
+    assert found["expected"] == {"threads_count": CPUS}
+    assert found["observed"]["effective_cpus"] == CPUS
 
 
 @pytest.mark.parametrize(("threads", "verdict"), [(THREADS, "fail"), (LIMIT, "pass")])

@@ -90,6 +90,7 @@ def goods(material, which: str) -> dict[str, bytes]:
 def test_bytes_of_a_file_may_be_anything(material, tmp_path, request, which, count):
     random_ = random.Random(request.node.callspec.id)
     good = goods(material, which)
+    refused = 0
     for _ in range(count):
         changed = {**good, which: change_bytes(random_, good[which], tuple(good.values()))}
         write(tmp_path, changed["profile"], changed["expectations"])
@@ -98,8 +99,10 @@ def test_bytes_of_a_file_may_be_anything(material, tmp_path, request, which, cou
                 loaded = load_host(HOST, [tmp_path], REGISTRY.units())
             except PreflightError as error:
                 located(error, f"/{HOST}.toml")
+                refused += 1
             else:
                 use(loaded, material)
+    assert refused > 0, "no change that was made is one that must be refused"
 
 
 # Any value under any key

@@ -398,7 +398,8 @@ def test_an_open_side_allows_everything_and_the_other_side_does_not():
 def test_what_is_said_of_any_side_can_be_recorded(sides):
     wanted = memory_case(Hardware(), number(**sides)).wanted.value
     for total in (1, 1_000_000, 2**52):
-        encode(judged_total(memory(total), wanted))
+        said = encode(judged_total(memory(total), wanted))
+        assert said["observed"]["memory_total_bytes"] == total
 
 
 def test_a_tolerance_of_nothing_is_nothing():
