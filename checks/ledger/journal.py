@@ -18,6 +18,7 @@ from checks.core.errors import LedgerError, Problem, StoreError
 from checks.core.facts import Observation
 from checks.core.finding import Finding
 from checks.core.runner import ControlOutcome
+from checks.core.signals import held
 from checks.ledger.canonical import parse
 from checks.ledger.document import Row, write_observation
 
@@ -73,11 +74,14 @@ class Journal:
 
         """
         row: Row = {"event": event, "at_s": self.elapsed_s(), **fields}
-        try:
-            self._append(row)
-        except OSError as error:
-            raise store_error(self.path.parent, error) from error
-        self.events.append(row)
+        # A signal between the two would give a ledger that knows less than its journal, or half a
+        # line; the disk keeps it waiting no longer than it would have anyway.
+        with held():
+            try:
+                self._append(row)
+            except OSError as error:
+                raise store_error(self.path.parent, error) from error
+            self.events.append(row)
 
     # what the runner calls (core.runner.Recorder)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import time
 import zlib
 from collections import Counter
@@ -13,7 +14,7 @@ import pytest
 
 from checks.core.registry import load_areas
 from checks.ledger.canonical import ledger_digest
-from checks.ledger.journal import read_journal
+from checks.ledger.journal import Journal, read_journal
 from checks.ledger.schema import problems, read_ledger
 from checks.ledger.store import rebuild
 from checks.ledger.verify import verify_row
@@ -301,3 +302,31 @@ def test_50_recoveries_that_are_killed_at_random_moments(left, raw, server, tmp_
     assert len(host.store().ledgers()) == number + 2
     assert not list(host.own.glob(".*.tmp"))
     print(f"50 kills over {number} journals")
+
+
+def test_a_signal_while_a_line_goes_to_disk_leaves_no_line_that_the_run_does_not_know(
+    tmp_path, monkeypatch
+):
+    """What is on disk is what the interrupted ledger is made from."""
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    def interrupted_fsync(descriptor, *, real=os.fsync):
+        signal.raise_signal(signal.SIGTERM)  # to this thread: a test worker has others
+        real(descriptor)
+
+    journal = Journal(tmp_path / "journal-1.jsonl", {"run": {"id": "1"}})
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        monkeypatch.setattr(os, "fsync", interrupted_fsync)
+        with pytest.raises(KeyboardInterrupt):
+            journal.opened("test.slow", ["box"])
+    finally:
+        monkeypatch.undo()
+        signal.signal(signal.SIGTERM, before)
+        journal.close()
+    written = read_journal((tmp_path / "journal-1.jsonl").read_bytes(), "j")
+    assert not written.damage
+    assert [row["probe"] for row in written.events] == ["test.slow"]
+    assert list(written.events) == journal.events
