@@ -80,6 +80,8 @@ _WRAPPERS = (
 )
 """Programs that wait for another one, which computes."""
 _INTERPRETER = re.compile(r"(?:python|pypy|perl|ruby|node)[0-9.]*")
+_PYTHON_VALUES = ("-W", "-X")
+"""Options of Python behind which neither a script nor a module follows."""
 _CUT = "[…]"
 """Stands for words that redaction or capping may have taken out of a line."""
 _CAPPED = re.compile(r"sha256:[0-9a-f]{64}\]")
@@ -114,15 +116,18 @@ def is_engine(name: str) -> bool:
 
 def engine_in(argv: Sequence[str]) -> str:
     """Find the engine that a command line starts, through `env`, `nice` or a shell; or nothing."""
-    before = ("", "")
+    before, python = "", False
     for word in _flat(argv):
         name = word.rpartition("/")[2].lower()
-        module = before[1] == "-m" and before[0].rpartition("/")[2].startswith("python")
+        takes_value = before in _PYTHON_VALUES if python else not _LINE_FOLLOWS.fullmatch(before)
         # behind any other option it is a value, such as the name of a model
-        value = before[1].startswith("-") and before[1] != "--" and not module
-        if name in _READS and not (value and not _LINE_FOLLOWS.fullmatch(before[1])):
+        value = before.startswith("-") and before.strip("-") and takes_value
+        if name in _READS and not value:
             return name
-        before = (before[1], word)
+        # its own options end at its first other word
+        own = word.startswith("-") or before in _PYTHON_VALUES
+        python = name.startswith("python") or (python and own)
+        before = word
     return ""
 
 
@@ -165,7 +170,7 @@ def limiter_in(argv: Sequence[str]) -> str:
     for word in _flat(argv):
         name = word.rpartition("/")[2]
         value = engine and before.startswith("-")  # such as the name of a model
-        program = word == name or word.endswith(f"bin/{name}")
+        program = "/" not in word or word.endswith(f"bin/{name}")
         if name in _LIMITERS and program and not value:
             return name
         engine = engine or is_engine(name)
@@ -178,8 +183,12 @@ def names_of(argv: Sequence[str]) -> frozenset[str]:
     first = argv[0].rpartition("/")[2].removeprefix("-") if argv else ""
     if not _INTERPRETER.fullmatch(first):
         return frozenset({first} - {""})
-    scripts = [word for word in argv[1:] if not word.startswith("-")]
-    return frozenset(script.rpartition("/")[2] for script in scripts[:1])
+    before = ""
+    for word in argv[1:]:
+        if not word.startswith("-") and before not in _PYTHON_VALUES:
+            return frozenset({word.rpartition("/")[2]})
+        before = word
+    return frozenset()
 
 
 def is_wrapper(argv: Sequence[str]) -> bool:
@@ -194,8 +203,9 @@ def starts(argv: Sequence[str], names: frozenset[str]) -> bool:
 
 def _flat(argv: Sequence[str]) -> list[str]:
     """Open up the line behind `sh -c`: that is what runs. Other texts (a prompt) stay one word."""
-    if len(argv) == 1 and " " in argv[0].strip():
-        return _opened(argv[0])
+    first, *more = argv or ("",)
+    if not more and " " in first.strip():
+        return _opened(first)
     words: list[str] = []
     shell, line_next = "", False
     for word in argv:
@@ -207,7 +217,7 @@ def _flat(argv: Sequence[str]) -> list[str]:
             words += _opened(word)
         else:
             words.append(word.strip())
-            line_next = line_next or (shell != "" and bool(_LINE_FOLLOWS.fullmatch(word)))
+            line_next = line_next or bool(shell and _LINE_FOLLOWS.fullmatch(word))
             shell = program if program in _SHELLS or program in _REMOTE else shell
     return words
 
@@ -221,7 +231,7 @@ def _opened(line: str) -> list[str]:
     if HIDDEN in _ONE_WORD_HIDDEN.sub("", line) or _CAPPED.search(line):
         words.append(_CUT)
     # each line is shorter than the one that held it, so this ends
-    return words if len(words) <= 1 else _flat(words)
+    return _flat(words)
 
 
 def _assignments(words: Sequence[str]) -> list[tuple[str, str]]:

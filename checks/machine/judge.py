@@ -461,9 +461,9 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
 class _Ask:
     """How many threads something starts, and what keeps that from being the whole answer."""
 
-    threads: int
+    threads: int = 0
     """0: nobody can tell."""
-    words: str
+    words: str = ""
     told: bool = True
     """False: nobody told it, so it takes its default."""
     sure: bool = True
@@ -473,8 +473,9 @@ class _Ask:
 
 
 def _said(asked: Asked, seen: Cpu) -> _Ask:
-    counts = [asked.threads] if asked.threads else []
-    counts += [seen.affinity_cpus] if asked.follows_affinity else []
+    count = asked.threads or 0
+    if asked.follows_affinity:
+        count = max(count, seen.affinity_cpus)
     doubt = None
     if asked.cut:
         doubt = unknown(
@@ -483,13 +484,13 @@ def _said(asked: Asked, seen: Cpu) -> _Ask:
             remedy="write the command as a list of words, without a shell around it, or put long "
             "texts and headers into files; rerun",
         )
-    elif not counts:
+    elif not count:
         doubt = unknown(
             Reason.NO_EXPECTATION,
             f"cannot read a number of threads from `{asked.words}`",
             remedy="write the number into the profile's command or env, and rerun",
         )
-    return _Ask(max(counts, default=0), asked.words, doubt=doubt)
+    return _Ask(count, asked.words, doubt=doubt)
 
 
 def _default(seen: Cpu, *, known: bool) -> _Ask:
@@ -514,7 +515,7 @@ def _to_start(seen: Cpu, wanted: Threads) -> _Ask:
             remedy="start it, name in the profile what runs (`where` = `container:ID`, `unit:NAME`, "
             "`port:N` or `pid:N`), and rerun",
         )
-        return _Ask(0, "", doubt=doubt)
+        return _Ask(doubt=doubt)
     asked = asked_for(wanted.command, wanted.env, wanted.engine)
     if asked:
         return _said(asked, seen)
@@ -566,7 +567,7 @@ def _running(seen: Cpu, runs: tuple[Process, ...], wanted: Threads) -> list[_Ask
             remedy="point `where` at the server itself (`pid:N`, `port:N`), or start it with -t; "
             "rerun",
         )
-        asks.append(_Ask(0, "", doubt=doubt))
+        asks.append(_Ask(doubt=doubt))
     return asks
 
 
@@ -607,12 +608,12 @@ def _limited(process: Process, ask: _Ask) -> _Ask:
         remedy=f'name it in the profile (`where = "pid:{process.process.partition(" ")[0]}"`, or by '
         "its port), and rerun",
     )
-    return _Ask(0, ask.words, doubt=doubt)
+    return _Ask(doubt=doubt)
 
 
 def _unseen(process: Process, why: Unseen) -> _Ask:
     says = f"not seen what {process.process} was started with: {why}"
-    return _Ask(0, "", doubt=unknown(Reason.NOT_OBSERVABLE, says, remedy=why.remedy))
+    return _Ask(doubt=unknown(Reason.NOT_OBSERVABLE, says, remedy=why.remedy))
 
 
 def _companions(seen: Cpu, runs: tuple[Process, ...]) -> tuple[str, ...]:
@@ -621,9 +622,10 @@ def _companions(seen: Cpu, runs: tuple[Process, ...]) -> tuple[str, ...]:
         return ()
     if isinstance(seen.others, Unseen):
         return (f"what else runs there: {seen.others}",)
-    more = max(0, len(runs) - 1 - MOST_NAMED) + seen.others_left_out_count
-    names = [process.process for process in runs[1 : MOST_NAMED + 1]]
-    names += [f"{more} more"] if more > 0 else []
+    others = runs[1:]
+    more = len(others[MOST_NAMED:]) + seen.others_left_out_count
+    names = [process.process for process in others[:MOST_NAMED]]
+    names += [f"{more} more"] if more else []
     return (f"also there: {', '.join(names)}",) if names else ()
 
 
@@ -675,7 +677,8 @@ def _folders(expected: Expected) -> Iterator[Case[RoomWanted]]:
     for serve in profile.serve:
         if serve.model and serve.model_bytes and not serve.model.startswith(("/", "~", ".")):
             # two entries may serve one model, and it is downloaded once
-            models[serve.model] = max(serve.model_bytes, models.get(serve.model, 0))
+            size = models.get(serve.model, serve.model_bytes)
+            models[serve.model] = max(serve.model_bytes, size)
     if models:
         yield Case(
             subject="model-cache",
@@ -749,7 +752,8 @@ def room_for_bytes(seen: Folder, wanted: RoomWanted) -> Judgement:
     """
     missing = _to_download(seen, wanted)
     own = wanted.free_bytes + sum(missing.values())
-    beside = {name: wanted.beside_bytes.get(name, 0) for name in _if_beside(seen)}
+    shared = [name for name in _if_beside(seen) if name in wanted.beside_bytes]
+    beside = {name: wanted.beside_bytes[name] for name in shared}
     needed = own + sum(beside.values())
     says = f"{bytes_text(seen.free_bytes)} free in {_where(seen)}, {bytes_text(needed)} needed"
     observed = {"free_bytes": seen.free_bytes, "total_bytes": seen.total_bytes}

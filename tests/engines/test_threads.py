@@ -133,12 +133,19 @@ def test_no_option_of_vllm_is_known_to_win_over_its_variables():
         ("python -m llama_cpp.server --n_threads 4", "llama_cpp.server"),
         ("bash -c 'cd /srv; exec llama-server -t 4'", "llama-server"),
         ("bash -c llama-server", "llama-server"),
+        ("env -i PYTHONUNBUFFERED=1 python3 -u -m sglang.launch_server", "sglang.launch_server"),
+        ("start.sh - vllm", "vllm"),
+        ("python3 -u /usr/bin/vllm serve x", "vllm"),
+        ("python3 -X dev -W error -m vllm.entrypoints.openai.api_server", "vllm.entrypoints.openai.api_server"),
+        ("python3 -X vllm serve.py", ""),
+        ("-m vllm", ""),
+        ("python3 serve.py -m vllm", ""),
         ("start.sh -m /models/llama.cpp", ""),
         ("start.sh --alias vllm", ""),
         ("start.sh", ""),
         ("", ""),
     ],
-)
+)  # fmt: skip
 def test_which_engine_a_command_starts(line, engine):
     assert engine_in(shlex.split(line)) == engine
 
@@ -148,6 +155,7 @@ def test_variables_that_are_none_of_ours_say_nothing():
         assert asked_for(["serve"], {name: "4"}) is None
         assert read(f"env {name}=4 serve") is None
     assert read("serve OMP_NUM_THREADS") is None
+    assert read("serve --keep OMP_NUM_THREADS", "", OMP_NUM_THREADS="4").threads == 4
 
 
 def test_a_variable_on_the_command_line_wins_over_the_environment():
@@ -175,6 +183,7 @@ def test_the_line_inside_a_shell_is_what_runs(line):
 def test_a_list_of_words_may_hold_a_whole_line_too():
     assert asked_for(["sh", "-c", "OMP_NUM_THREADS='4' serve"], {}).threads == 4
     assert asked_for(["llama-server", "-t", " 4 "], {}) == Asked(4, "-t 4")
+    assert asked_for(["/srv/my models/llama-server", "-t", "4"], {}) == Asked(4, "-t 4")
 
 
 def test_a_shell_in_a_shell_is_opened_up():
@@ -207,6 +216,9 @@ def test_a_text_that_speaks_of_options_is_no_option(words):
         ["su", "user", "-c", "serve -t 4"],
         ["ssh", "box", "-p", "22", "serve -t 4"],
         ["serve -t 4"],
+        ["'serve -t 4'"],
+        # what follows the line is handed to it as $0, $1, …
+        ["sh", "-c", "serve -t 4", "name", "please use -t 64"],
     ],
 )
 def test_what_a_shell_is_given_as_one_line_is_opened_up(words):
@@ -389,6 +401,8 @@ def test_a_long_or_hidden_word_of_a_list_takes_nothing_along():
 
 def test_a_line_that_an_older_ledger_cut_is_cut():
     assert asked_for(f"llama-server -t 2 xx {MARK}".split(), {}).cut
+    mark = MARK[:2] + "]"
+    assert asked_for(["llama-server", "-t", "2", mark], {}).cut
 
 
 @pytest.mark.parametrize(
@@ -421,6 +435,8 @@ def test_which_program_brings_limits_of_its_own(line, limiter):
         ("-bash", {"bash"}),
         ("python3.11 -u /srv/mine.py x", {"mine.py"}),
         ("/usr/bin/python3 -m vllm.entrypoints.openai.api_server", {"vllm.entrypoints.openai.api_server"}),
+        ("python3 -X dev -u /srv/mine.py", {"mine.py"}),
+        ("python3 -W error", set()),
         ("python3", set()),
         ("", set()),
     ],

@@ -480,6 +480,9 @@ def test_cgroups_that_were_not_seen_are_unknown_and_those_of_an_older_ledger_are
     assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
     assert said.remedy == UNSEEN.remedy
     assert judge.memory_available(unseen, 501).cause == "memory-in-use"
+    for reason in set(Blind) - {Blind.NOT_RECORDED}:
+        other = replace(memory(), groups=Unseen(reason, "planted"))
+        assert judge.memory_available(other, 500).verdict is Verdict.UNKNOWN, reason
     kept = encode(memory())
     del kept["groups"]
     said = judge.memory_available(decode(Memory, kept), 500)
@@ -714,6 +717,19 @@ def test_a_process_that_is_given_an_engines_name_is_no_engine():
     assert (said.verdict, said.expected) == (Verdict.PASS, {"threads_count": 2})
 
 
+def test_the_environment_counts_of_what_leads_a_place_and_not_of_its_helpers():
+    variables = {"OMP_NUM_THREADS": "3"}
+    wanted = Threads(command=("run.sh",), env={}, engine="")
+    helper = process(43, "exporter", thread_environment={"OMP_NUM_THREADS": "64"})
+    leads = family(("server.py",), helper, thread_environment=variables)
+    said = judge.threads_within_cpus(leads, wanted)
+    assert (said.verdict, said.expected) == (Verdict.PASS, {"threads_count": 3})
+    behind = process(43, "server.py", thread_environment=variables)
+    for seen in (family(ENTRY, behind), family(("exporter",), behind)):
+        said = judge.threads_within_cpus(seen, wanted)
+        assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NO_EXPECTATION)
+
+
 def test_the_environment_of_a_wrapper_says_nothing_about_what_it_started():
     seen = family(ENTRY, process(43, "server.py"), thread_environment={"LLAMA_ARG_THREADS": "2"})
     said = judge.threads_within_cpus(seen, asks())
@@ -768,6 +784,45 @@ def test_a_command_that_cannot_be_read_is_undecided_and_never_the_profiles():
     assert judge.threads_within_cpus(over, asks()).verdict is Verdict.FAIL
 
 
+@pytest.mark.parametrize("reason", sorted(set(Blind) - {Blind.NOT_ASKED}))
+def test_only_a_command_that_nobody_asked_for_leaves_the_profiles(reason):
+    hidden = family(ENTRY, command=Unseen(reason, "planted"))
+    said = judge.threads_within_cpus(hidden, asks("llama-server", "-t", "2"))
+    assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
+
+
+def test_what_is_in_doubt_fails_no_place_that_is_below_one_cpu():
+    for lacking in (
+        asks("docker", "run", "img", "llama-server"),
+        asks("llama-server", "-t", "$CORES"),
+    ):
+        assert judge.threads_within_cpus(cpu(0.5), lacking).verdict is Verdict.UNKNOWN
+    for seen in (
+        family(ENTRY, command=UNSEEN),
+        family(ENTRY, process(43, "server.py")),
+        family(ENTRY, process(43, "llama-server", same_limits=False)),
+    ):
+        said = judge.threads_within_cpus(replace(seen, effective_cpus=0.5), asks())
+        assert said.verdict is Verdict.UNKNOWN
+
+
+def test_of_two_engines_with_as_many_threads_the_one_that_nobody_told_is_named():
+    two = family(("llama-server", "-t", "8"), process(43, "llama-server"))
+    for seen in (two, replace(two, others=(), command=("llama-server",))):
+        assert judge.threads_within_cpus(seen, asks()).cause == "default-exceeds-cpus"
+    told = family(("llama-server", "-t", "9"), process(43, "llama-server"))
+    assert judge.threads_within_cpus(told, asks()).cause == "more-threads-than-cpus"
+
+
+def test_the_profiles_engine_is_known_by_its_command_and_without_one_by_its_name():
+    unknown_script = Threads(command=("start-chat.sh",), env={}, engine="vllm")
+    assert judge.threads_within_cpus(cpu(8.0), unknown_script).verdict is Verdict.UNKNOWN
+    by_command = Threads(command=("vllm", "serve"), env={}, engine="somebodys-own")
+    assert judge.threads_within_cpus(cpu(8.0), by_command).verdict is Verdict.PASS
+    by_name = Threads(command=(), env={}, engine="vllm")
+    assert judge.threads_within_cpus(cpu(8.0), by_name).verdict is Verdict.PASS
+
+
 @pytest.mark.parametrize("changes", [{"others_left_out_count": 1}, {"others": UNSEEN}])
 def test_processes_that_nobody_looked_at_leave_it_open_unless_the_engine_was_seen(changes):
     strange = family(("server.py", "-t", "2"), **changes)
@@ -787,6 +842,9 @@ def test_evidence_names_a_handful_of_processes_and_counts_the_rest():
     assert said.evidence[1].endswith("107 worker, 4 more")
     eight = judge.threads_within_cpus(family(("llama-server", "-t", "2"), *many[:8]), asks())
     assert eight.evidence[1].endswith("107 worker")
+    nine = family(("llama-server", "-t", "2"), *many[:9], others_left_out_count=3)
+    said = judge.threads_within_cpus(nine, asks())
+    assert said.evidence[1].endswith("107 worker, 4 more")
 
 
 def test_a_line_that_was_cut_or_hidden_never_passes():
@@ -891,7 +949,9 @@ def test_a_place_that_is_often_stopped_although_its_threads_fit_gets_something_t
         return said.notes[0]
 
     assert "something else uses the same quota" in note(0.51, "4")
+    assert "something else uses the same quota" in note(0.51, "3")
     assert note(0.5, "4") == "the quota stopped it in 50% of the periods so far"
+    assert note(0.49, "4") == "the quota stopped it in 49% of the periods so far"
     assert note(0.51, "5") == "the quota stopped it in 51% of the periods so far"
 
 
@@ -1114,7 +1174,7 @@ def test_what_earlier_versions_did_not_record_of_a_folder_leaves_the_rest_judged
 )
 def test_what_has_to_go_on_one_file_system_is_added_up(free, verdict, notes):
     wanted = replace(room(20, a=100), beside_bytes={"tmp": 30, "ledgers": 4})
-    said = judge.room_for_bytes(replace(folder(free), beside=("tmp",)), wanted)
+    said = judge.room_for_bytes(replace(folder(free), beside=("tmp", "other")), wanted)
     assert said.verdict is verdict
     assert said.expected == {"free_min_bytes": 150}
     assert said.evidence[-1] == "tmp: 30 B on the same file system"
