@@ -344,6 +344,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_megabyte_of_hostile_text_takes_no_longer_than_any_other(name):
     text = HOSTILE[name]

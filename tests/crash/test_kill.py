@@ -192,6 +192,7 @@ def test_500_kills_recover_to_what_the_witness_was_told(tmp_path, record_propert
     assert total["passes recovered"] >= KILLS
 
 
+@pytest.mark.slow
 def test_a_run_that_dies_at_any_change_of_its_final_steps_is_recovered(
     host, server, record_property
 ):

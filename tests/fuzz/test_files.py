@@ -155,6 +155,7 @@ LARGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_a_large_file_is_read_or_refused_soon(tmp_path, name):
     (tmp_path / "hosts").mkdir()
@@ -187,6 +188,7 @@ LARGE_JSON = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE_JSON)
 def test_a_large_ledger_or_journal_is_refused_soon(material, tmp_path, name):
     path = tmp_path / "large.json"

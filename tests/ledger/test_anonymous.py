@@ -66,6 +66,7 @@ def text_of(made):
     return json.dumps(anonymous(made), ensure_ascii=False)
 
 
+@pytest.mark.slow
 @given(
     kind=st.sampled_from([IPV4, IPV6, SHORT_V6, MACS, GUIDS, UUIDS]),
     data=st.data(),

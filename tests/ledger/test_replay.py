@@ -171,6 +171,7 @@ def test_findings_are_read_as_they_were_written(made):
     assert dataclasses.asdict(made)["row"] == made.row
 
 
+@pytest.mark.slow
 def test_a_recording_that_lacks_a_field_is_replayed_and_passes_nothing_more(made, tmp_path):
     """Facts gain fields in later versions, which the ledgers of earlier ones do not have."""
     passed = {row["check"] for row in made.row["findings"] if row["verdict"] == "pass"}
