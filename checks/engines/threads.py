@@ -2,7 +2,8 @@
 
 Sources, read 2026-08: llama.cpp `common/arg.cpp` (-t, --threads, -tb, --threads-batch,
 LLAMA_ARG_THREADS; default: physical cores of the host, read from sysfs, not from the cgroup);
-llama-cpp-python (`--n_threads`, N_THREADS); OpenMP 5.2 section 21.1.2 (OMP_NUM_THREADS, a list
+llama-cpp-python (`--n_threads`, N_THREADS; n_threads_batch, for prompts, is by default every CPU of
+the host, `llama_cpp/server/settings.py`); OpenMP 5.2 section 21.1.2 (OMP_NUM_THREADS, a list
 whose first entry is the outer level); `--cpuset-cpus` and `--cpus` of containers change neither.
 ggml starts its threads with `num_threads(…)` (github.com/ggml-org/llama.cpp/pull/7606), which wins
 over OMP_NUM_THREADS (OpenMP 5.2, section 10.1.1), so that variable does not limit llama.cpp and
@@ -20,17 +21,16 @@ from dataclasses import dataclass, replace
 
 from checks.core.redact import HIDDEN
 
-_SHORT_T = ("-t", "-tb")
+_SHORT_T = ("-t", "-tb", "-td", "-tbd")
 """Means threads in llama.cpp and its relatives; other engines use it for other things."""
-_LONG = (
-    "--threads",
-    "--threads-batch",
-    "--n-threads",
-    "--n_threads",
-    "--num-threads",
-    "--nthreads",
+_LONG = ("--threads", "--n-threads", "--n_threads", "--num-threads", "--nthreads")
+_PARTS = (
+    *("-tb", "-td", "-tbd", "--threads-batch", "--threads-draft", "--threads-batch-draft"),
+    *("--spec-draft-threads", "--spec-draft-threads-batch", "--blasthreads", "--blas-threads"),
+    *("--n-threads-batch", "--n_threads_batch", "n_threads_batch", "N_THREADS_BATCH"),
 )
-_BARE = ("n_threads", "num_threads", "num_thread", "threads")
+"""Options and variables for a part of the work (prompts, a draft model): not for generation."""
+_BARE = ("n_threads", "num_threads", "num_thread", "threads", "n_threads_batch")
 """`n_threads=4` as one word."""
 _LLAMA = ("LLAMA_ARG_THREADS",)
 _LLAMA_PYTHON = ("N_THREADS", "N_THREADS_BATCH")
@@ -57,6 +57,9 @@ _READS: Mapping[str, tuple[str, ...]] = {
 environment variables that tell them."""
 VARIABLES = (*_LLAMA, *_LLAMA_PYTHON, *_LIBRARIES)
 """Every environment variable that sets the number somewhere."""
+_WORKERS = ("-tp", "--tensor-parallel-size", "-pp", "--pipeline-parallel-size")
+"""Several of them, and vLLM's executor sets OMP_NUM_THREADS=1 where nobody has set it
+(vllm/executor/multiproc_worker_utils.py, vllm/v1/executor/multiproc_executor.py)."""
 _NOT_LLAMA = ("vllm", "sglang", "tgi", "text-generation", "tensorrt", "triton")
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "su", "runuser", "script", "flock")
 """Programs that take a whole line behind `-c`."""
@@ -107,6 +110,10 @@ class Asked:
     """`$(nproc)`: as many as the affinity allows, whatever the quota."""
     cut: bool = False
     """Words are missing that may ask for more."""
+    untold: str = ""
+    """`generation` or `prompts`: a part of the work that takes the engine's default all the same."""
+    by_default: bool = False
+    """The engine's own choice, which depends on its other options; nobody asked for it."""
 
 
 def is_engine(name: str) -> bool:
@@ -138,30 +145,49 @@ def asked_for(argv: Sequence[str], env: Mapping[str, str], engine: str = "") -> 
     variable that the engine does not read says nothing.
     """
     words = _flat(argv)
-    found = [_number(text, shown) for text, shown in _options(words, engine)]
-    reads = _READS.get(engine_in(argv) or engine.lower(), _LIBRARIES)
-    if not found or reads == _TORCH:  # no option of these is known to win over the variables
-        merged = {**env, **dict(_assignments(words))}
-        found += [
-            _number(merged[name], f"{name}={merged[name]}") for name in reads if name in merged
-        ]
-    found = [
-        asked
-        for asked in found
+    program = engine_in(argv) or engine.lower()
+    reads = _READS.get(program, _LIBRARIES)
+    found = _options(words, engine)
+    told = {part for _, _, part in found}
+    merged = {**env, **dict(_assignments(words))}
+    for name in reads:
+        # no option of vLLM or SGLang is known to win over the variables
+        if name in merged and (reads == _TORCH or (name in _PARTS) not in told):
+            # of the levels of OpenMP the first is the outermost
+            text = merged[name].partition(",")[0]
+            found.append((text, f"{name}={merged[name]}", name in _PARTS))
+    numbers = [(_number(text, shown, program), part) for text, shown, part in found]
+    real = [
+        (asked, part)
+        for asked, part in numbers
         if asked.threads is None or asked.threads > 0 or asked.follows_affinity
     ]
-    cut = any(word == _CUT or _CAPPED.fullmatch(word) for word in words)
+    asked = _largest([asked for asked, _ in real])
+    if any(word == _CUT or _CAPPED.fullmatch(word) for word in words):
+        return replace(asked, cut=True) if asked else Asked(None, _CUT, cut=True)
+    if asked is None:
+        workers = [text for text, _ in _values(words, _WORKERS) if text != "1"]
+        if workers and program.startswith("vllm"):
+            return Asked(1, "one in each of its worker processes", by_default=True)
+        return None
+    parts = {part for _, part in real}
+    if False not in parts and program in _READS and reads != _TORCH:
+        return replace(asked, untold="generation")
+    if True not in parts and reads == _LLAMA_PYTHON:
+        return replace(asked, untold="prompts")
+    return asked
+
+
+def _largest(found: Sequence[Asked]) -> Asked | None:
+    """Give what runs: of several numbers the largest. One that cannot be read decides."""
     unread = [asked for asked in found if asked.threads is None and not asked.follows_affinity]
     if unread:
-        return replace(unread[0], cut=cut)
+        return unread[0]
     most = max(found, key=lambda asked: asked.threads or 0, default=None)
-    if most is None:
-        return Asked(None, _CUT, cut=True) if cut else None
-    if not any(asked.follows_affinity for asked in found):
-        return replace(most, cut=cut)
+    if most is None or not any(asked.follows_affinity for asked in found):
+        return most
     # `-t 4 -tb $(nproc)`: whoever knows the affinity takes the larger
-    shown = ", ".join(asked.words for asked in found)
-    return Asked(most.threads, shown, follows_affinity=True, cut=cut)
+    return Asked(most.threads, ", ".join(asked.words for asked in found), follows_affinity=True)
 
 
 def limiter_in(argv: Sequence[str]) -> str:
@@ -243,9 +269,24 @@ def _assignments(words: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _options(words: Sequence[str], engine: str) -> list[tuple[str, str]]:
+def _options(words: Sequence[str], engine: str) -> list[tuple[str, str, bool]]:
+    """Find each number, the words that say it, and whether it is for a part of the work only."""
     llama_like = not any(name in engine.lower() for name in _NOT_LLAMA)
-    flags = _LONG + (_SHORT_T if llama_like else ())
+    long_parts = tuple(name for name in _PARTS if name.startswith("--"))
+    flags = _LONG + long_parts + (_SHORT_T if llama_like else ())
+    found = [(text, shown, shown.partition("=")[0].split()[0] in _PARTS)
+             for text, shown in _values(words, flags)]
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in _BARE and equals:
+            found.append((value, word, name in _PARTS))
+        elif llama_like and re.fullmatch(r"-t[0-9]+", word):
+            found.append((word[2:], word, False))
+    return found
+
+
+def _values(words: Sequence[str], flags: Sequence[str]) -> list[tuple[str, str]]:
+    """Find what options are given, as the next word or behind `=`, and the words that say it."""
     found = []
     for index, word in enumerate(words):
         name, equals, value = word.partition("=")
@@ -253,17 +294,16 @@ def _options(words: Sequence[str], engine: str) -> list[tuple[str, str]]:
             found.append((value, word))
         elif word in flags and index + 1 < len(words):
             found.append((words[index + 1], f"{word} {words[index + 1]}"))
-        elif name in _BARE and equals:
-            found.append((value, word))
-        elif llama_like and re.fullmatch(r"-t[0-9]+", word):
-            found.append((word[2:], word))
     return found
 
 
-def _number(text: str, shown: str) -> Asked:
+def _number(text: str, shown: str, program: str) -> Asked:
     if text.lower() in _NPROC:
         return Asked(None, shown, follows_affinity=True)
-    first = text.partition(",")[0]
-    if re.fullmatch(r"[+-]?[0-9]{1,9}", first):
-        return Asked(int(first), shown)
-    return Asked(None, shown)
+    if not re.fullmatch(r"[+-]?[0-9]{1,9}(?:,[0-9]{1,9})*", text):
+        return Asked(None, shown)
+    # llama-bench runs each number of a list, one after another
+    number = max(int(part) for part in text.split(","))
+    # std::thread::hardware_concurrency()
+    all_of_them = number <= 0 and _READS.get(program) == _LLAMA
+    return Asked(None if all_of_them else number, shown, follows_affinity=all_of_them)

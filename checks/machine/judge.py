@@ -427,11 +427,12 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
         "host_cores": seen.host_cores,
     }
     expected = {"threads_count": threads}
-    notes = _cpu_notes(seen, threads)
+    notes = _cpu_notes(seen, threads) + tuple(ask.note for ask in asks if ask.note)
     if not all(ask.sure for ask in asks):
         notes += (f"what runs in {seen.place} does not say how many; the profile's command does",)
     # an engine's default was read in its sources, and not seen here
-    basis = None if all(ask.told and ask.sure for ask in asks) else Basis.ASSUMED
+    certain = all(ask.told and ask.sure and not ask.note for ask in asks)
+    basis = None if certain else Basis.ASSUMED
     if threads > seen.effective_cpus:
         fits = max(1, math.floor(seen.effective_cpus))
         # below one CPU no number of threads fits, so both are needed
@@ -470,12 +471,17 @@ class _Ask:
     """False: the profile says so, and what runs does not."""
     doubt: Judgement | None = None
     """What to say where the number fits."""
+    note: str = ""
+    """What was left out of the number, which makes a pass unconfirmed."""
 
 
 def _said(asked: Asked, seen: Cpu) -> _Ask:
     count = asked.threads or 0
     if asked.follows_affinity:
         count = max(count, seen.affinity_cpus)
+    if asked.untold == "generation" and count < seen.host_cores and not asked.cut:
+        words = f"{asked.words}; no number for generation, so the host's cores"
+        return _Ask(seen.host_cores, words, told=False)
     doubt = None
     if asked.cut:
         doubt = unknown(
@@ -490,7 +496,13 @@ def _said(asked: Asked, seen: Cpu) -> _Ask:
             f"cannot read a number of threads from `{asked.words}`",
             remedy="write the number into the profile's command or env, and rerun",
         )
-    return _Ask(count, asked.words, doubt=doubt)
+    note = ""
+    if asked.untold == "prompts" and seen.host_cpus > seen.effective_cpus:
+        note = (
+            f"prompts are read with n_threads_batch, which is not told and takes {seen.host_cpus}, "
+            "the host's CPUs; tell it as well"
+        )
+    return _Ask(count, asked.words, told=not asked.by_default, doubt=doubt, note=note)
 
 
 def _default(seen: Cpu, *, known: bool) -> _Ask:

@@ -60,12 +60,14 @@ def read(line: str, engine: str = "llama.cpp", **env: str) -> Asked | None:
     ],
 )
 def test_an_option_says_the_number(line, threads, words):
-    assert read(line) == Asked(threads, words)
+    said = read(line)
+    assert (said.threads, said.words, said.cut, said.by_default) == (threads, words, False, False)
 
 
 @pytest.mark.parametrize("name", VARIABLES)
 def test_each_variable_says_the_number_to_an_engine_that_reads_it(name):
-    said, engine = Asked(4, f"{name}=4"), READ_BY[name]
+    untold = {"N_THREADS": "prompts", "N_THREADS_BATCH": "generation"}.get(name, "")
+    said, engine = Asked(4, f"{name}=4", untold=untold), READ_BY[name]
     assert asked_for(["serve"], {name: "4"}, engine) == said
     assert read(f"{name}=4 serve --port 80", engine) == said
     assert read(f"env {name}=4 serve", engine) == said
@@ -172,7 +174,8 @@ def test_an_option_wins_over_any_variable():
 def test_of_several_options_the_largest_counts():
     assert read("llama-server -t 4 -tb 8") == Asked(8, "-tb 8")
     assert read("llama-server -t 8 -tb 4") == Asked(8, "-t 8")
-    assert read("llama-server -t 8 -tb -1") == Asked(8, "-t 8")
+    assert read("llama-server -t 8 -tb -1") == Asked(8, "-t 8, -tb -1", follows_affinity=True)
+    assert read("koboldcpp --threads 8 --blasthreads -1", "") == Asked(8, "--threads 8")
 
 
 @pytest.mark.parametrize("line", ["sh -c 'llama-server -t 4'", 'bash -lc "cd /; exec serve -t 4;"'])
@@ -250,12 +253,71 @@ def test_a_number_beside_nproc_is_kept(line, number):
 
 @pytest.mark.parametrize("text", ["0", "-1", "-8", "+0", "00"])
 def test_zero_and_negative_numbers_mean_the_engine_s_default(text):
-    assert read(f"llama-server -t {text}") is None
-    assert read(f"llama-server --threads={text}") is None
-    assert read("llama-server", LLAMA_ARG_THREADS=text) is None
     assert read("serve", "", OMP_NUM_THREADS=text) is None
-    # and the command line is what counts: no variable steps in for it
-    assert read(f"llama-server -t {text}", LLAMA_ARG_THREADS="4") is None
+    assert read(f"serve --threads={text}", "") is None
+    assert read(f"koboldcpp --threads {text}", "") is None
+    # to llama.cpp they mean all CPUs that it may run on, and no variable steps in for it
+    for line in (f"llama-server -t {text}", f"llama-server --threads={text}"):
+        words = line.partition(" ")[2]
+        assert read(line) == Asked(None, words, follows_affinity=True)
+        assert read(line, LLAMA_ARG_THREADS="4") == Asked(None, words, follows_affinity=True)
+    said = read("llama-server", LLAMA_ARG_THREADS=text)
+    assert said == Asked(None, f"LLAMA_ARG_THREADS={text}", follows_affinity=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "env", "threads", "untold"),
+    [
+        # the option for prompts leaves generation at the engine's default, or at its variable
+        ("llama-server -tb 4", {}, 4, "generation"),
+        ("llama-server --threads-batch=4", {}, 4, "generation"),
+        ("llama-server -tb 4", {"LLAMA_ARG_THREADS": "16"}, 16, ""),
+        ("llama-server -tb 4", {"LLAMA_ARG_THREADS": "2"}, 4, ""),
+        ("llama-server -t 4", {"LLAMA_ARG_THREADS": "16"}, 4, ""),
+        ("llama-server -t 4 -td 16 -md d.gguf", {}, 16, ""),
+        ("llama-server -t 4 -tbd 16", {}, 16, ""),
+        ("llama-server -t 4 --threads-draft 16", {}, 16, ""),
+        ("llama-server -t 4 --threads-batch-draft=16", {}, 16, ""),
+        ("llama-server -t 4 --spec-draft-threads 16", {}, 16, ""),
+        ("llama-server -t 4 --spec-draft-threads-batch 16", {}, 16, ""),
+        ("llama-server -td 4", {}, 4, "generation"),
+        ("koboldcpp --threads 4 --blasthreads 16", {}, 16, ""),
+        ("koboldcpp --blasthreads 4", {}, 4, "generation"),
+        ("koboldcpp --threads 0 --blasthreads 4", {}, 4, "generation"),
+        ("llama-bench -t 4,16", {}, 16, ""),
+        ("llama-bench -t 16,4", {}, 16, ""),
+        # of llama-cpp-python, prompts take every CPU of the host if nobody tells it
+        ("python3 -m llama_cpp.server --n_threads 4", {}, 4, "prompts"),
+        ("python3 -m llama_cpp.server --n_threads 4 --n_threads_batch 16", {}, 16, ""),
+        ("python3 -m llama_cpp.server --n_threads 4 --n_threads_batch 2", {}, 4, ""),
+        ("python3 -m llama_cpp.server --n_threads 4", {"N_THREADS_BATCH": "16"}, 16, ""),
+        ("python3 -m llama_cpp.server --n_threads_batch 4", {"N_THREADS": "16"}, 16, ""),
+        ("python3 -m llama_cpp.server --n_threads_batch 4", {}, 4, "generation"),
+        ("python3 -m llama_cpp.server", {"N_THREADS": "4", "N_THREADS_BATCH": "2"}, 4, ""),
+        # of what is not known, nobody knows what else it starts
+        ("serve --threads-batch 4", {}, 4, ""),
+        ("vllm serve m --threads 4", {}, 4, ""),
+    ],
+)
+def test_a_number_for_a_part_of_the_work_is_not_taken_for_the_whole(line, env, threads, untold):
+    said = asked_for(line.split(), env)
+    assert (said.threads, said.untold) == (threads, untold)
+    assert not said.by_default
+
+
+@pytest.mark.parametrize("option", ["-tp 8", "--tensor-parallel-size=8", "-pp 2", "-tp 1 -pp 2"])
+def test_vllm_on_several_gpus_sets_one_thread_a_worker_if_nobody_says_otherwise(option):
+    line = f"vllm serve m {option}".split()
+    said = asked_for(line, {})
+    assert said == Asked(1, "one in each of its worker processes", by_default=True)
+    assert asked_for(line, {"OMP_NUM_THREADS": "8"}) == Asked(8, "OMP_NUM_THREADS=8")
+    assert asked_for(["sglang", *line[1:]], {}) is None
+    assert asked_for(["serve", *line[1:]], {}) is None
+
+
+@pytest.mark.parametrize("option", ["", "-tp 1", "--tensor-parallel-size=1 -pp 1"])
+def test_vllm_on_one_gpu_is_as_it_is_told(option):
+    assert asked_for(f"vllm serve m {option}".split(), {}) is None
 
 
 @pytest.mark.parametrize(("text", "threads"), [("4,2", 4), ("2,4", 2), ("4,2,1", 4), ("4,", 4)])

@@ -607,6 +607,38 @@ def test_the_default_of_what_nobody_knows_can_fail_and_never_passes(wanted):
     assert (fewer.verdict, fewer.cause) == (Verdict.FAIL, "default-exceeds-cpus")
 
 
+def test_a_number_for_prompts_alone_leaves_generation_at_the_cores_of_the_host():
+    said = judge.threads_within_cpus(cpu(7.99), asks("llama-server", "-tb", "4"))
+    assert (said.verdict, said.cause) == (Verdict.FAIL, "default-exceeds-cpus")
+    assert said.says.startswith("8 threads (-tb 4; no number for generation, so the host's cores)")
+    enough = judge.threads_within_cpus(cpu(8.0), asks("llama-server", "-tb", "4"))
+    assert (enough.verdict, enough.basis) == (Verdict.PASS, Basis.ASSUMED)
+    more = judge.threads_within_cpus(cpu(8.0), asks("llama-server", "-tb", "9"))
+    assert (more.verdict, more.cause) == (Verdict.FAIL, "more-threads-than-cpus")
+    as_many = judge.threads_within_cpus(cpu(8.0), asks("llama-server", "-tb", "8"))
+    assert (as_many.verdict, as_many.basis) == (Verdict.PASS, None)
+
+
+def test_what_llama_cpp_python_does_with_prompts_leaves_a_pass_unconfirmed():
+    wanted = asks("python3", "-m", "llama_cpp.server", "--n_threads", "4")
+    said = judge.threads_within_cpus(cpu(4.0), wanted)
+    assert (said.verdict, said.basis) == (Verdict.PASS, Basis.ASSUMED)
+    assert any("n_threads_batch, which is not told and takes 16" in note for note in said.notes)
+    roomy = judge.threads_within_cpus(cpu(16.0), wanted)
+    assert (roomy.verdict, roomy.basis, roomy.notes) == (Verdict.PASS, None, ())
+    over = judge.threads_within_cpus(cpu(3.0), wanted)
+    assert (over.verdict, over.cause) == (Verdict.FAIL, "more-threads-than-cpus")
+    running = family(wanted.command)
+    assert judge.threads_within_cpus(running, asks()).basis is Basis.ASSUMED
+
+
+def test_vllm_on_several_gpus_passes_unconfirmed_whatever_the_host_has():
+    wanted = asks("vllm", "serve", "m", "-tp", "8")
+    said = judge.threads_within_cpus(cpu(2.0, host_cores=96), wanted)
+    assert (said.verdict, said.basis) == (Verdict.PASS, Basis.ASSUMED)
+    assert said.says.startswith("1 threads (one in each of its worker processes)")
+
+
 def test_nproc_follows_the_affinity_and_not_the_quota():
     said = judge.threads_within_cpus(cpu(5.99), asks("llama-server", "-t", "$(nproc)"))
     assert (said.verdict, said.cause) == (Verdict.FAIL, "more-threads-than-cpus")
