@@ -157,7 +157,10 @@ class World:
 
     def modified_s(self, path: str) -> float | Unseen:
         """When a file was last changed, in seconds since 1970."""
-        if self.recorded is not None and path in self.recorded.get("modified_s", {}):
+        if self.recorded is not None and "modified_s" in self.recorded:
+            # a copy of the tree dates its files anew, so this table then speaks for all of them
+            if path not in self.recorded["modified_s"]:
+                return Unseen(Blind.NOT_RECORDED, f"modified_s of {path}")
             return _as_number(self.recorded["modified_s"][path], f"modified_s of {path}")
         try:
             return self.path(path).stat().st_mtime

@@ -274,8 +274,10 @@ def _options(words: Sequence[str], engine: str) -> list[tuple[str, str, bool]]:
     llama_like = not any(name in engine.lower() for name in _NOT_LLAMA)
     long_parts = tuple(name for name in _PARTS if name.startswith("--"))
     flags = _LONG + long_parts + (_SHORT_T if llama_like else ())
-    found = [(text, shown, shown.partition("=")[0].split()[0] in _PARTS)
-             for text, shown in _values(words, flags)]
+    found = [
+        (text, shown, shown.partition("=")[0].split()[0] in _PARTS)
+        for text, shown in _values(words, flags)
+    ]
     for word in words:
         name, equals, value = word.partition("=")
         if name in _BARE and equals:

@@ -9,6 +9,12 @@ LARGEST_CPU = 65_535
 
 def count_cpus(text: str) -> int | None:
     """Count the CPUs of a list; None if it is empty or is not one."""
+    cpus = cpus_of(text)
+    return None if cpus is None else len(cpus)
+
+
+def cpus_of(text: str) -> set[int] | None:
+    """Give the CPUs of a list; None if it is empty or is not one."""
     cpus: set[int] = set()
     for part in text.strip().split(","):
         found = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", part)
@@ -18,4 +24,4 @@ def count_cpus(text: str) -> int | None:
         if last < first or last > LARGEST_CPU:
             return None
         cpus.update(range(first, last + 1))
-    return len(cpus) or None
+    return cpus or None

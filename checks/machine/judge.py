@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from checks.core.expectation import Basis, Case, Expected, NotDeclared, Wanted
+from checks.core.expectation import Basis, Case, Expected, Missing, NotDeclared, Wanted
 from checks.core.facts import BOX, Access, Blind, NotRecordedError, Unseen
 from checks.core.finding import Judgement, fail, ok, unknown
 from checks.core.registry import check
@@ -40,6 +40,7 @@ from checks.machine.facts import (
     RoomWanted,
     Threads,
 )
+from checks.machine.hub import ELSEWHERE, declared_caches, is_hub_model
 
 V = TypeVar("V")
 
@@ -682,16 +683,26 @@ def _inodes(expected: Expected) -> Iterator[Case[RoomWanted]]:
             yield case
 
 
+_SCATTERED = Missing(
+    says="the profile's models go to several folders, or to one inside a container, as the "
+    "environments and commands of [[serve]] say; which of this box's folders that is, nothing says",
+    remedy="name the folder of this box in paths.model_cache, and rerun",
+)
+
+
 def _folders(expected: Expected) -> Iterator[Case[RoomWanted]]:
     profile = expected.profile
     declared = profile.paths.tmp_free_min_bytes
     models: dict[str, int] = {}
     for serve in profile.serve:
-        if serve.model and serve.model_bytes and not serve.model.startswith(("/", "~", ".")):
+        if is_hub_model(serve.model) and serve.model_bytes:
             # two entries may serve one model, and it is downloaded once
             size = models.get(serve.model, serve.model_bytes)
             models[serve.model] = max(serve.model_bytes, size)
-    if models:
+    caches = declared_caches(profile)
+    if models and (len(caches) > 1 or ELSEWHERE in caches):
+        yield Case(subject="model-cache", wanted=_SCATTERED)
+    elif models:
         yield Case(
             subject="model-cache",
             wanted=Wanted(
@@ -700,7 +711,7 @@ def _folders(expected: Expected) -> Iterator[Case[RoomWanted]]:
                     model_bytes=models,
                     inodes_free=USABLE_INODES,
                     beside_bytes={"tmp": declared or USABLE_BYTES, "ledgers": RUN_BYTES},
-                    named_by="HF_HUB_CACHE, HF_HOME or paths.model_cache",
+                    named_by="paths.model_cache, or HF_HUB_CACHE or HF_HOME of the server",
                     made_when_needed=True,
                 ),
                 basis=Basis.DECLARED,
@@ -755,7 +766,8 @@ def _folders(expected: Expected) -> Iterator[Case[RoomWanted]]:
 def room_for_bytes(seen: Folder, wanted: RoomWanted) -> Judgement:
     """There is room for the models, for temporary files and for the ledger.
 
-    Looks at the file systems of the model cache, of TMPDIR and of the ledger folder, as an
+    Looks at the file systems of the model cache (paths.model_cache, or what the environments and
+    commands of [[serve]] name, or the suite's own environment), of TMPDIR and of the ledger folder, as an
     unprivileged user may fill them. Fails where less is free than the profile's models need beyond
     what the cache holds already (serve[].model_bytes), less than paths.tmp_free_min_bytes, or less
     than one run writes. The needs of folders on one file system count together, at the cache.

@@ -16,7 +16,7 @@ from checks.core.registry import probe, supplied
 from checks.core.world import LARGEST_READ_BYTES, World, blind
 from checks.engines.threads import VARIABLES
 from checks.machine.cgroups import quota_limits, throttled_ratio
-from checks.machine.cpulist import count_cpus
+from checks.machine.cpulist import count_cpus, cpus_of
 from checks.machine.facts import (
     Clock,
     Cpu,
@@ -31,6 +31,7 @@ from checks.machine.facts import (
     Moment,
     Process,
 )
+from checks.machine.hub import declared_caches, hub_cache, is_hub_model
 from checks.machine.memory_cgroups import memory_groups
 from checks.machine.places import Found, companions, find_process, process_text
 
@@ -357,6 +358,8 @@ def read_memory(world: World, _: None = None) -> Memory | Unseen:
         return Unseen(Blind.MALFORMED, "/proc/meminfo has no MemTotal")
     if available is None:
         return Unseen(Blind.MALFORMED, "/proc/meminfo has no MemAvailable (a kernel before 3.14)")
+    if available > total:
+        return Unseen(Blind.MALFORMED, "/proc/meminfo: MemAvailable is more than MemTotal")
     return Memory(
         total_bytes=total,
         available_bytes=available,
@@ -447,19 +450,29 @@ def read_cpu(world: World, place: Place) -> Cpu | Unseen:
     if isinstance(status, Unseen):
         return status
     allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)$", status, re.MULTILINE)
-    affinity = count_cpus(allowed[1]) if allowed else None
-    if not affinity:
+    cpus = cpus_of(allowed[1]) if allowed else None
+    if not allowed or not cpus:
         return Unseen(Blind.MALFORMED, f"/proc/{found.pid}/status has no Cpus_allowed_list")
     host = _host_cpus(world)
     if isinstance(host, Unseen):
         return host
+    # The mask may name CPUs that are possible and not there: a virtual machine's empty slots.
+    online = world.line("/sys/devices/system/cpu/online")
+    there = None if isinstance(online, Unseen) else cpus_of(online)
+    affinity = len(cpus & there) if there else min(len(cpus), host)
+    if not affinity:
+        what = f"Cpus_allowed_list {allowed[1][:40]} has no CPU that is online"
+        return Unseen(Blind.MALFORMED, f"/proc/{found.pid}/status: {what}")
+    text = f"Cpus_allowed_list {allowed[1]}"
+    if affinity < len(cpus):
+        text += f", of which {affinity} are online"
     quotas = quota_limits(world, found.pid)
     if isinstance(quotas, Unseen):
         return quotas
     limits = [
         CpuLimit(
             source="affinity",
-            text=f"Cpus_allowed_list {allowed[1] if allowed else ''}",
+            text=text,
             cpus=affinity,
         ),
         *quotas.limits,
@@ -609,15 +622,11 @@ class FolderTarget:
 
 
 def _folder_targets(profile: Profile) -> Mapping[str, FolderTarget]:
-    models = tuple(
-        serve.model
-        for serve in profile.serve
-        if serve.model and not serve.model.startswith(("/", "~", "."))
-    )
+    models = tuple(serve.model for serve in profile.serve if is_hub_model(serve.model))
     targets = (
         FolderTarget(
             "model-cache",
-            profile.paths.model_cache,
+            declared_caches(profile)[0],  # of several, no check judges any
             models,
             {"tmp": profile.paths.tmp, "ledgers": None},
         ),
@@ -690,10 +699,7 @@ def _default_folder(world: World, name: str) -> str:
         return world.ledger_folder
     if name == "tmp":
         return environ.get("TMPDIR") or "/tmp"  # noqa: S108 - the system's default, only looked at
-    if environ.get("HF_HUB_CACHE"):
-        return environ["HF_HUB_CACHE"]
-    cache = environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return (environ.get("HF_HOME") or f"{cache}/huggingface") + "/hub"
+    return hub_cache(environ) or "~/.cache/huggingface/hub"
 
 
 def _cached_bytes(world: World, cache: str, model: str) -> int | Unseen:

@@ -126,6 +126,36 @@ def test_an_engine_that_is_not_told_takes_the_cores_of_the_host(suite, tmp_path)
     assert run.finding(CHECK, "fits")["verdict"] == "pass"
 
 
+def test_cpus_that_are_possible_and_not_there_are_none(suite, tmp_path):
+    """A virtual machine with empty slots: the mask of every process names them all."""
+    box = plain_box(4)
+    box.process(900, "llama-server", "-t", "5", allowed="0-127")
+    box.process(901, "llama-server", "-t", "4", allowed="0-127")
+    box.process(902, "llama-server", "-t", "$(nproc)", allowed="0-127")
+    box.process(903, "llama-server", "-t", "2", allowed="2-127")
+    box.process(904, "llama-server", "-t", "1", allowed="64-127")
+    names = {"over": 900, "fits": 901, "nproc": 902, "part": 903, "none": 904}
+    profile = "".join(serve(name, f"pid:{number}") for name, number in names.items())
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    over = run.finding(CHECK, "over")
+    assert (over["verdict"], over["cause"]) == ("fail", "more-threads-than-cpus")
+    assert over["observed"]["affinity_cpus"] == 4
+    assert "affinity: Cpus_allowed_list 0-127, of which 4 are online" in over["evidence"]
+    for name, cpus in (("fits", 4), ("nproc", 4), ("part", 2)):
+        found = run.finding(CHECK, name)
+        assert (found["verdict"], found["observed"]["effective_cpus"]) == ("pass", cpus), name
+    assert run.finding(CHECK, "none")["verdict"] == "unknown"
+
+
+def test_without_a_list_of_what_is_online_the_count_of_cpus_is_the_limit(suite, tmp_path):
+    box = plain_box(4).drop("/sys/devices/system/cpu/online")
+    box.put("/proc/cpuinfo", "processor\t: 0\n\nprocessor\t: 1\n")
+    box.process(900, "llama-server", "-t", "3", allowed="0-127")
+    tree = box.write(tmp_path / "tree")
+    found = suite.run(tmp_path, root=tree, profile=serve("chat", "pid:900")).finding(CHECK, "chat")
+    assert (found["verdict"], found["observed"]["effective_cpus"]) == ("fail", 2)
+
+
 @pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "N_THREADS"])
 def test_a_variable_that_the_engine_does_not_read_does_not_excuse_it(suite, tmp_path, name):
     box = plain_box(16).group(f"{CGROUP}/a", cpu_max="200000 100000")

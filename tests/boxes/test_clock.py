@@ -51,6 +51,18 @@ def test_a_clock_before_the_newest_installed_file_fails(suite, tmp_path, late_s,
     assert run.code == 1
 
 
+def test_files_of_a_copied_tree_are_dated_by_what_was_recorded_of_them(suite, tmp_path):
+    """`git clone` and `cp -r` date every file anew."""
+    box = at(NOW_S)
+    box.recorded["modified_s"] = {"/etc/os-release": OLD_S}
+    box.modified_s["/var/lib/dpkg/status"] = NOW_S + YEAR_S
+    run = rehearse(suite, tmp_path, box)
+    assert run.finding(PAST)["verdict"] == "pass", run.finding(PAST)["says"]
+    box.recorded["modified_s"]["/var/lib/dpkg/status"] = NOW_S + DAY_S
+    run = rehearse(suite, tmp_path / "late", box)
+    assert run.finding(PAST)["cause"] == "clock-in-the-past"
+
+
 def test_a_box_in_the_year_2009_fails_against_its_kernel_alone(suite, tmp_path):
     box = at(IN_2009_S)
     box.modified_s = dict.fromkeys(box.files, IN_2009_S - 60.0)  # every file is as old as the clock

@@ -272,6 +272,21 @@ CACHES = {
     "XDG_CACHE_HOME": ({"HOME": "/home/u", "XDG_CACHE_HOME": "/x"}, "/x/huggingface/hub", ""),
     "HF_HOME": ({"HOME": "/home/u", "XDG_CACHE_HOME": "/x", "HF_HOME": "/hf"}, "/hf/hub", ""),
     "HF_HUB_CACHE": ({"HOME": "/home/u", "HF_HOME": "/hf", "HF_HUB_CACHE": "/hc"}, "/hc", ""),
+    "the hub's older variable": (
+        {"HOME": "/home/u", "HF_HOME": "/hf", "HUGGINGFACE_HUB_CACHE": "/old"},
+        "/old",
+        "",
+    ),
+    "the server's environment": (
+        {"HOME": "/home/u", "HF_HOME": "/hf"},
+        "/served/hub",
+        f'[[serve]]\nname = "a"\nmodel = "{MODEL}"\nenv = {{ HF_HOME = "/served" }}\n',
+    ),
+    "the server's command": (
+        {"HOME": "/home/u", "HF_HOME": "/hf"},
+        "/down",
+        f'[[serve]]\nname = "a"\nmodel = "{MODEL}"\ncommand = "vllm serve m --download-dir /down"\n',
+    ),
     "the profile": (
         {"HOME": "/home/u", "HF_HUB_CACHE": "/hc"},
         "/srv/models",
@@ -290,17 +305,39 @@ CACHES = {
 }
 
 
+def test_models_that_go_to_different_folders_need_one_that_the_profile_names(suite, tmp_path):
+    box = box_with({"HOME": "/home/u"}, "/srv")
+    box.recorded["statvfs"] = {"/": room(40 * GB)}
+    own = WANTED + 'env = { HF_HOME = "/small" }\n'
+    other = own.replace("chat", "other").replace("/small", "/large")
+    inside = own + 'where = "container:0123456789ab"\n'
+    docker = WANTED + 'command = "docker run -e HF_HOME=/x vllm/vllm-openai --model m"\n'
+    profiles = {"two": own + other, "inside": inside, "docker": docker}
+    for name, profile in profiles.items():
+        folder = tmp_path / name
+        run = suite.run(folder, root=box.write(folder / "t"), profile=profile)
+        for check in (FREE, INODES):
+            found = run.finding(check, "model-cache")
+            assert (found["verdict"], found["reason"]) == ("unknown", "no-expectation"), name
+            assert "paths.model_cache" in found["remedy"]
+        named = '[paths]\nmodel_cache = "/srv/models"\n' + profile
+        run = suite.run(folder / "n", root=box.write(folder / "n" / "t"), profile=named)
+        assert run.finding(FREE, "model-cache")["verdict"] == "pass", name
+
+
 @pytest.mark.parametrize("name", CACHES)
 def test_the_cache_is_looked_for_where_the_hub_would_put_it(suite, tmp_path, name):
     environ, where, paths = CACHES[name]
     box = box_with(environ, where)
-    run = suite.run(tmp_path / "a", root=box.write(tmp_path / "a" / "t"), profile=paths + WANTED)
+    served = "" if "[[serve]]" in paths else WANTED
+    profile = paths + (served or f"model_bytes = {16 * GB}\n")
+    run = suite.run(tmp_path / "a", root=box.write(tmp_path / "a" / "t"), profile=profile)
     found = run.finding(FREE, "model-cache")
     assert found["verdict"] == "pass", found["says"]
     assert where in found["says"]
     box = box_with(environ, where)
     box.recorded["statvfs"][where] = room(15 * GB)
-    run = suite.run(tmp_path / "b", root=box.write(tmp_path / "b" / "t"), profile=paths + WANTED)
+    run = suite.run(tmp_path / "b", root=box.write(tmp_path / "b" / "t"), profile=profile)
     found = run.finding(FREE, "model-cache")
     assert found["cause"] == "no-room", found["says"]
     assert "free 953.7 MiB" in found["remedy"]

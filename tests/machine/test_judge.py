@@ -1288,7 +1288,7 @@ def test_every_hub_model_with_a_size_must_fit_and_no_other():
             model_bytes={"org/a": 5, "org/b": 6},
             inodes_free=64,
             beside_bytes={"tmp": MIB, "ledgers": 4 * MIB},
-            named_by="HF_HUB_CACHE, HF_HOME or paths.model_cache",
+            named_by="paths.model_cache, or HF_HUB_CACHE or HF_HOME of the server",
             made_when_needed=True,
         ),
         basis=Basis.DECLARED,
