@@ -41,6 +41,7 @@ _SECRET_NAME = re.compile(
     r"|(?:api|access|auth|hub|hf)_?tokens$"
     r"|(?:token|key|secret)_(?:\d+|prod|dev|test|staging|live|old|new|backup)$"
     r"|token$"
+    r"|bearer$"
     r"|^hft$"  # llama.cpp's short form of --hf-token
     r"|(?:^|_)(?:key|auth|jwt|pwd|sig|signature)$"
     r"|_(?:pass|pat)$"
@@ -60,14 +61,15 @@ _VALUE = re.compile(
     (?![{\[]+(?:[\s"'\\]|$))              # a structure; its own names tell
     (?: \[redacted\]
       | \\"[^"\\\n]*(?:\\?")?           # \"value\" of JSON within JSON
-      | "(?:[^"\\\n]|\\.)*"?
-      | '[^'\n]*'?
-      | [^\s"',;&]+ )""",
+      | (?: \$?"(?:[^"\\\n]|\\.)*"? | \$?'[^'\n]*'? )   # and what a shell puts on to it
+        (?: "(?:[^"\\\n]|\\.)*"? | '[^'\n]*'? | \\[^\n"] | [^\s"'\\,;:&)}\]] )*
+      | (?: \\[^\n"] | [^\s"'\\,;&]
+          | [,;&](?![\s"',;&)}\]]|$|[\w.-]{1,200}=[^=\s]) )+ )""",  # not the next NAME=
     re.VERBOSE | re.IGNORECASE,
 )
 _OPTION_AGAIN = re.compile(r"--?[a-z][a-z0-9-]*(?=[\s=]|$)")
 """What may follow an option that takes no value."""
-_HEADER = re.compile(r"authorization|cookie")
+_HEADER = re.compile(r"authorization|cookie|^x-")
 _HEADER_WORD = re.compile(r"(?i)[a-z0-9_.-]*(?:authorization|cookie)[a-z0-9_.-]*\s*[=:]")
 _HEADER_VALUE = re.compile(r"""\\?["']?[^"'\n\\]+""")
 """The value of a header has several words: `Basic …`, `a=…; b=…`."""
@@ -99,6 +101,10 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
             r"(?<![^\s\"'])(-u|--user|--proxy-user|-U)([ =][\"']?)(?!\d+:\d+\b)([^\s:\"']{1,200}):[^\s\"']+"
         ),
         rf"\1\2\3:{HIDDEN}",
+    ),
+    (
+        re.compile(r"(?<![^\s\"'])(-[uU])(?!\d+:\d+\b)([^\s:=\"']{1,200}):(?!//)[^\s\"']+"),
+        rf"\1\2:{HIDDEN}",
     ),
     (re.compile(r"(?i)\b(bearer)\s+[a-z0-9._~+/=-]{8,}"), rf"\1 {HIDDEN}"),
     (re.compile(r"\b([Bb]asic)\s+(?=[a-z]{0,60}[A-Z0-9=])[A-Za-z0-9+/=]{8,}"), rf"\1 {HIDDEN}"),
@@ -222,14 +228,14 @@ def _redact_list(value: list[Json], secrets: tuple[str, ...], name: str) -> list
     Behind `Authorization:` as a word of its own, all words up to the next option are.
     """
     result: list[Json] = []
-    awaited = in_header = False
+    awaited = in_header = many = False
     before: Json = None
     for item in value:
         if awaited and isinstance(item, str) and not _OPTION_AGAIN.match(item):
             result.append(HIDDEN if item else item)
         else:
-            in_header = False
-            result.append(redact(item, secrets, name))
+            in_header = many = False
+            result.append(_redact_word(item, secrets, name))
             if before in _LOGIN_OPTIONS and isinstance(item, str) and not _USER_IDS.fullmatch(item):
                 user, colon, password = item.partition(":")
                 if colon and password:
@@ -237,10 +243,23 @@ def _redact_list(value: list[Json], secrets: tuple[str, ...], name: str) -> list
         before = item
         if isinstance(item, str):
             in_header = in_header or bool(_HEADER_WORD.fullmatch(item))
-        awaited = in_header or (isinstance(item, str) and _awaits_secret(item))
+            many = many or bool(_MANY.fullmatch(item))
+        awaited = in_header or many or (isinstance(item, str) and _awaits_secret(item))
     return result
 
 
+def _redact_word(item: Json, secrets: tuple[str, ...], name: str) -> Json:
+    """Redact one word of a list; all that stands behind `HF_TOKEN=` is one value there."""
+    if isinstance(item, str):
+        key, equals, value = item.partition("=")
+        if equals and value and _KEY.fullmatch(key) and names_secret(key.lstrip("-")):
+            return f"{key}={HIDDEN}"
+    return redact(item, secrets, name)
+
+
+_KEY = re.compile(r"-{0,2}[A-Za-z_][A-Za-z0-9_.-]{0,200}")
+_MANY = re.compile(r"(?i)--api[-_]keys?")
+"""Options that take several secrets, one a word (vLLM)."""
 _LOGIN_OPTIONS = ("-u", "-U", "--user", "--proxy-user")
 _USER_IDS = re.compile(r"\d+:\d+")
 """docker -u 1000:1000"""

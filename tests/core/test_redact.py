@@ -357,3 +357,51 @@ def _seconds(text):
     started = time.process_time()
     redact_text(text)
     return time.process_time() - started
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ('sh -c "llama-server --api-key SECRETa,SECRETb" -t 4', 'sh -c "llama-server --api-key [redacted]" -t 4'),
+        ("AUTH_KEY=SECRETg;SECRETh x", "AUTH_KEY=[redacted] x"),
+        ("password=SECRETi,SECRETj, y", "password=[redacted], y"),
+        ("MY_SECRET=SECRETc&SECRETd==", "MY_SECRET=[redacted]"),
+        ('-H "X-Api-Key: SECRETa, SECRETb" -v', '-H "X-Api-Key: [redacted]" -v'),
+        ("HF_TOKEN=$'SECRETa SECRETb' x", "HF_TOKEN=[redacted] x"),
+        ('HF_TOKEN="SECRETa""SECRETb c"d x', "HF_TOKEN=[redacted] x"),
+        ("HF_TOKEN=SECRETa\\ SECRETb x", "HF_TOKEN=[redacted] x"),
+        ("curl -uuser:SECRETc http://x", "curl -uuser:[redacted] http://x"),
+        ("curl --oauth2-bearer SECRETd -v", "curl --oauth2-bearer [redacted] -v"),
+        # and nothing beyond the value
+        ("export HF_TOKEN=SECRETa; llama-server -t 2", "export HF_TOKEN=[redacted]; llama-server -t 2"),
+        ("HF_TOKEN=SECRETa&&ls", "HF_TOKEN=[redacted]&&ls"),
+        ("https://h/b?sig=SECRETa&x=1", "https://h/b?sig=[redacted]&x=1"),
+        ("api_key=SECRETa,region=eu", "api_key=[redacted],region=eu"),
+        ('{"api_key": "SECRETa","x": 1}', '{"api_key": [redacted],"x": 1}'),
+        ("docker run -u1000:1000 x", "docker run -u1000:1000 x"),
+    ],
+)  # fmt: skip
+def test_a_value_of_several_parts_is_hidden_whole_and_no_more(text, kept):
+    assert redact_text(text) == kept
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        (["llama-server", "--api-key=SECRETa,SECRETb"], ["llama-server", "--api-key=[redacted]"]),
+        (
+            ["vllm", "--api-key", "SECRETa", "SECRETb", "--port", "80", "x"],
+            ["vllm", "--api-key", "[redacted]", "[redacted]", "--port", "80", "x"],
+        ),
+        (["--password=SECRETc SECRETd", "-t", "4"], ["--password=[redacted]", "-t", "4"]),
+        (
+            ["env", "HF_TOKEN=SECRETa SECRETb", "llama-server", "-t", "4"],
+            ["env", "HF_TOKEN=[redacted]", "llama-server", "-t", "4"],
+        ),
+        (["curl", "-uuser:SECRETc"], ["curl", "-uuser:[redacted]"]),
+        (["curl", "--oauth2-bearer", "SECRETd"], ["curl", "--oauth2-bearer", "[redacted]"]),
+        (["--max-tokens=5", "--token-file", "HF_TOKEN="], ["--max-tokens=5", "--token-file", "HF_TOKEN="]),
+    ],
+)  # fmt: skip
+def test_a_word_of_a_command_that_holds_a_secret_is_hidden_whole(words, kept):
+    assert redact(words) == kept
