@@ -6,6 +6,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import platform
 import re
 import stat
 import time
@@ -33,6 +34,8 @@ from checks.ledger.schema import HEAD_SCHEMA, problems, read_ledger
 
 HEAD = "head.json"
 LOCK = ".lock"
+HELD = ".lock-held"
+"""Says who holds the folder, on a file system without locks."""
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 """Opens what is not there yet, and never what a link leads to."""
 LARGEST_JOURNAL_BYTES = 64_000_000
@@ -124,6 +127,7 @@ class HostFolder:
         self.path = folder / host
         self.host = host
         self._lock = -1
+        self._held = False
 
     # the lock
 
@@ -179,9 +183,9 @@ class HostFolder:
         told = False
         while True:
             try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._take()
             except BlockingIOError as error:
-                holder = os.pread(self._lock, 200, 0).decode("utf-8", "replace").strip()
+                holder = self._holder()
                 if waiting and wait_s and not told:
                     waiting(f"another run of {self.host} is under way ({holder}); waiting for it")
                     told = True
@@ -189,21 +193,56 @@ class HostFolder:
                     self.unlock()
                     raise BusyError(
                         f"{self.path}: another run of {self.host} is still under way ({holder}).\n"
-                        "Wait for it or stop it; or use another --ledger-dir"
+                        f"Wait for it or stop it; or use another --ledger-dir{self._if_gone()}"
                     ) from error
                 time.sleep(0.1)
             except OSError as error:
-                if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):
-                    raise store_error(self.path, error) from error
-                return  # a file system without locks: unique names and renames still hold
+                raise store_error(self.path, error) from error
             else:
                 break
         with suppress(OSError):  # on a full disk the lock holds all the same; only its note is lost
             os.ftruncate(self._lock, 0)
-            os.pwrite(self._lock, f"pid {os.getpid()}, since {utc_text(time.time())}".encode(), 0)
+            os.pwrite(self._lock, _own_note().encode(), 0)
+
+    def _take(self) -> None:
+        """Take the lock or raise BlockingIOError.
+
+        A file system without locks has names: who creates the file first has the folder.
+        """
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):
+                raise
+            held = self.path / HELD
+            if _is_gone(self._holder()):
+                held.unlink(missing_ok=True)
+            try:
+                descriptor = os.open(held, NEW_FILE, 0o644)
+            except FileExistsError:
+                raise BlockingIOError(errno.EAGAIN, "held") from None
+            try:
+                os.write(descriptor, _own_note().encode())
+            finally:
+                os.close(descriptor)
+            self._held = True
+
+    def _holder(self) -> str:
+        """Say who holds the folder, as far as that is known."""
+        with suppress(OSError):
+            return (self.path / HELD).read_bytes()[:200].decode("utf-8", "replace").strip()
+        return os.pread(self._lock, 200, 0).decode("utf-8", "replace").strip()
+
+    def _if_gone(self) -> str:
+        held = self.path / HELD
+        return f"; if that run is gone, remove {held}" if os.path.lexists(held) else ""
 
     def unlock(self) -> None:
         """Give the folder back."""
+        if self._held:
+            self._held = False
+            with suppress(OSError):
+                (self.path / HELD).unlink(missing_ok=True)
         if self._lock in _LOCKED:
             _LOCKED.remove(self._lock)
             os.close(self._lock)
@@ -473,11 +512,35 @@ class HostFolder:
         """Take the steps that were left: head, then the journal's end."""
         path = Path(ledger.file)
         head = self.head()
-        if ledger.run["kind"] == "run" and (head is None or head.file != path.name):
+        previous = ledger.row["previous"]
+        # A journal that was put back with a copy of the folder is of a run that others follow by
+        # now: its ledger must not become the newest again.
+        follows = head is None or (previous is not None and previous["digest"] == head.digest)
+        said = "its ledger was whole already"
+        if ledger.run["kind"] == "run" and follows:
             self.set_head(ledger.row, path.name, path.read_bytes())
+            said += "; the head was set"
         journal.unlink(missing_ok=True)
         fsync_folder(self.path)
-        return path, "its ledger was whole already; the head was set"
+        return path, said
+
+
+def _own_note() -> str:
+    return f"pid {os.getpid()} on {platform.node()}, since {utc_text(time.time())}"
+
+
+def _is_gone(note: str) -> bool:
+    """Whether the process that left this note ran on this box and runs no more."""
+    found = re.fullmatch(r"pid ([0-9]{1,10}) on (\S*), since \S+", note)
+    if found is None or found[2] != platform.node():
+        return False
+    try:
+        os.kill(int(found[1]), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _id(text: str) -> str:

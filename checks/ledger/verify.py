@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from checks.core.errors import LedgerError
-from checks.ledger.canonical import ledger_digest
+from checks.ledger.canonical import ledger_digest, read
 from checks.ledger.document import Ledger
 from checks.ledger.schema import read_ledger
 from checks.ledger.store import HEAD, Head, HostFolder, ended_s, head_fields, scope_entry
@@ -88,6 +88,11 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
         if ledger is None or wrong:
             altered.add(path.name)
             continue
+        if path.is_symlink():
+            report.wrong.append(f"{path}: a link; a ledger is a file of its own")
+        if ledger.run["kind"] != "run":
+            kind = ledger.run["kind"]
+            report.wrong.append(f"{path}: of a {kind}, which belongs into {kind}s/ and not here")
         if ledger.row["host"] != folder.host:
             report.wrong.append(f"{path}: is a ledger of {ledger.row['host']!r}")
         if str(ledger.row["digest"]) in by_digest:
@@ -100,7 +105,7 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
     if tip is not None:
         before = len(report.wrong)
         seen = _walk(report, tip, by_digest, pruned, altered)
-        _compare_newest(report, folder, [by_digest[digest] for digest in seen])
+        _compare_row(report, folder, [by_digest[digest] for digest in seen], pruned=bool(pruned))
         _loose(report, by_digest, seen, torn=len(report.wrong) > before)
         report.good.append(f"{len(seen)} ledgers in a row, newest {Path(tip.file).name}")
     damaged = list(report.wrong)
@@ -170,6 +175,9 @@ def _compare_head(
     report: Report, path: Path, head: Head, tip: Ledger, by_digest: dict[str, Ledger]
 ) -> None:
     """Compare what the head says with the ledgers that it says it of."""
+    content, _ = read(path)
+    if isinstance(content, dict) and content["host"] != tip.row["host"]:
+        report.wrong.append(f"{path}: is of {content['host']!r}, its ledgers are not")
     for name, value in head_fields(tip.row, head.file, head.sha256).items():
         if getattr(head, name) != value:
             report.wrong.append(f"{path}: {name} is not that of {head.file}")
@@ -185,13 +193,30 @@ def _compare_head(
             report.wrong.append(f"{path}: what it says of the scope {scope} is not that of {file}")
 
 
-def _compare_newest(report: Report, folder: HostFolder, row: list[Ledger]) -> None:
-    """See that the latest moment that the head keeps is none that the row has passed already."""
-    head = folder.head()
+def _compare_row(report: Report, folder: HostFolder, row: list[Ledger], *, pruned: bool) -> None:
+    """Compare what the head says of the whole row: its latest moment, and the newest of a scope.
+
+    Args:
+        report: to add to.
+        folder: whose head it is.
+        row: the newest ledger first.
+        pruned: whether older ledgers are gone, one of which may have ended later than these.
+
+    """
+    head, path = folder.head(), folder.path / HEAD
+    assert head is not None  # noqa: S101 - the row was followed from it
     latest = max(row, key=lambda ledger: ended_s(ledger.row))
-    if head is not None and head.newest_s < ended_s(latest.row):
-        name = Path(latest.file).name
-        report.wrong.append(f"{folder.path / HEAD}: newest_s is earlier than the end of {name}")
+    name = Path(latest.file).name
+    if head.newest_s < ended_s(latest.row):
+        report.wrong.append(f"{path}: newest_s is earlier than the end of {name}")
+    elif head.newest_s > ended_s(latest.row) and not pruned and not report.wrong:
+        report.wrong.append(f"{path}: newest_s is later than the end of any ledger, {name}")
+    complete = [ledger for ledger in row if ledger.run["end"] == "complete"]
+    for scope, entry in head.scopes.items():
+        newest = next((x for x in complete if x.run["scope"] == scope), None)
+        if newest is not None and newest.row["digest"] != entry["digest"]:
+            file = Path(newest.file).name
+            report.wrong.append(f"{path}: {file} is newer than what it says of the scope {scope}")
 
 
 def _walk(
@@ -200,12 +225,12 @@ def _walk(
     by_digest: dict[str, Ledger],
     pruned: dict[str, str],
     altered: set[str],
-) -> set[str]:
-    """Follow the row from the newest ledger back to the first."""
-    seen: set[str] = set()
+) -> list[str]:
+    """Follow the row from the newest ledger back to the first; give their digests in that order."""
+    seen: list[str] = []
     ledger = tip
     while True:
-        seen.add(str(ledger.row["digest"]))
+        seen.append(str(ledger.row["digest"]))
         previous = ledger.row["previous"]
         if previous is None:
             return seen
@@ -226,7 +251,7 @@ def _walk(
         return seen
 
 
-def _loose(report: Report, by_digest: dict[str, Ledger], seen: set[str], *, torn: bool) -> None:
+def _loose(report: Report, by_digest: dict[str, Ledger], seen: list[str], *, torn: bool) -> None:
     """Name the ledgers that the row does not lead to; behind a gap, its older part is none of them."""
     rest = {d: x for d, x in by_digest.items() if d not in seen and x.run["kind"] == "run"}
     followed = {str(x.row["previous"]["digest"]) for x in rest.values() if x.row["previous"]}

@@ -29,7 +29,7 @@ def test_the_second_run_says_who_is_under_way_and_follows_the_first(host, server
     assert first.wait_for("begun"), first.output
     second = other.start("pytest", host.argv())
     wait_for_output(second, "waiting for it")
-    assert f"another run of {HOST} is under way (pid {first.pid}, since " in second.output
+    assert f"another run of {HOST} is under way (pid {first.pid} on " in second.output
     assert second.told.of("begun") is None
     assert len(host.journals()) == 1
     first.resume()
@@ -56,7 +56,7 @@ def test_a_wait_that_is_too_long_ends_with_who_holds_the_folder(host, server, ot
     assert end.status == 4, second.output
     assert "Traceback" not in second.output
     shown = " ".join(second.output.split())
-    assert f"another run of {HOST} is still under way (pid {first.pid}, since " in shown
+    assert f"another run of {HOST} is still under way (pid {first.pid} on " in shown
     assert shown.count("is still under way") == 1
     assert "Wait for it or stop it; or use another --ledger-dir" in shown
     assert host.store().ledgers() == []

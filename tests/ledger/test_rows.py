@@ -1,8 +1,10 @@
 """A host's row of ledgers: heads, names, what verify sees, and what prune leaves behind."""
 
 import errno
+import fcntl
 import json
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -16,7 +18,7 @@ from checks.core.registry import load_areas
 from checks.ledger.canonical import ledger_digest, pretty
 from checks.ledger.prune import prune
 from checks.ledger.schema import read_ledger
-from checks.ledger.store import HEAD, HostFolder, ledger_name, write_whole
+from checks.ledger.store import HEAD, HELD, HostFolder, ledger_name, scope_entry, write_whole
 from checks.ledger.verify import CANNOT_SEE, PRUNED, verify_file, verify_row
 from tests.support.runs import begin_here, ledger_here, run_here
 
@@ -188,6 +190,112 @@ def test_what_a_head_says_of_a_scope_is_compared_too(row):
     path.write_bytes(pretty(content))
     (said,) = wrong(folder)
     assert said.startswith(f"{path}: what it says of the scope all ")
+
+
+def test_a_head_that_names_an_older_ledger_of_a_scope_is_named(row):
+    folder, files = row
+    path = folder.path / HEAD
+    content = json.loads(path.read_text("utf-8"))
+    older = read_ledger(files[1])
+    content["scopes"]["all"] = scope_entry(older.row, files[1].name, older.sha256)
+    path.write_bytes(pretty(content))
+    (said,) = wrong(folder)
+    assert said == f"{path}: {files[-1].name} is newer than what it says of the scope all"
+
+
+@pytest.mark.parametrize(("key", "value"), [("host", "other"), ("newest_s", 9e9)])
+def test_a_head_that_says_what_no_ledger_says_is_named(row, key, value):
+    folder, _ = row
+    path = folder.path / HEAD
+    content = json.loads(path.read_text("utf-8"))
+    path.write_bytes(pretty({**content, key: value}))
+    (said,) = wrong(folder)
+    assert said.startswith(f"{path}: ")
+
+
+def test_a_replay_among_the_ledgers_of_runs_is_named(row):
+    folder, files = row
+    content = json.loads(files[-1].read_text("utf-8"))
+    content["run"]["kind"] = "replay"
+    content["digest"] = ledger_digest(content)
+    stray = files[-1].with_name(files[-1].name.replace("n4", "n5"))
+    stray.write_bytes(pretty(content))
+    (said,) = wrong(folder)
+    assert said == f"{stray}: of a replay, which belongs into replays/ and not here"
+
+
+def test_a_ledger_behind_a_link_is_named(row, tmp_path):
+    folder, files = row
+    files[2].rename(tmp_path / "elsewhere.json")
+    files[2].symlink_to(tmp_path / "elsewhere.json")
+    (said,) = wrong(folder)
+    assert said == f"{files[2]}: a link; a ledger is a file of its own"
+
+
+def test_a_journal_that_is_put_back_does_not_make_its_ledger_the_newest_again(tmp_path):
+    """A folder that is restored from a copy, or a removal that a power cut undid."""
+    session = begin_here(tmp_path)
+    raw = session.journal.path.read_bytes()
+    session.finish("")
+    for label in ("second", "third"):
+        run_here(tmp_path, label=label)
+    folder = HostFolder(tmp_path, "local")
+    before = (folder.path / HEAD).read_bytes()
+    session.journal.path.write_bytes(raw)
+    folder.lock()
+    ((path, what),) = folder.recover(load_areas())
+    folder.unlock()
+    assert path.name == Path(session.path).name
+    assert what == "its ledger was whole already"
+    assert (folder.path / HEAD).read_bytes() == before
+    assert folder.journals() == []
+    assert wrong(folder) == []
+    run_here(tmp_path, label="fourth")
+    assert wrong(folder) == []
+
+
+@pytest.fixture
+def no_locks(monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_without_locks_a_second_run_waits_and_then_says_who_holds_it(tmp_path):
+    session = begin_here(tmp_path)
+    told = []
+    with pytest.raises(StoreError, match="another run of local is still under way") as caught:
+        HostFolder(tmp_path, "local").lock(wait_s=0.25, waiting=told.append)
+    assert f"pid {os.getpid()} on {platform.node()}" in str(caught.value)
+    assert f"if that run is gone, remove {tmp_path / 'local' / HELD}" in str(caught.value)
+    assert "waiting for it" in told[0]
+    session.finish("")
+    assert not (tmp_path / "local" / HELD).exists()
+    run_here(tmp_path)
+    assert wrong(HostFolder(tmp_path, "local")) == []
+    assert not (tmp_path / "local" / HELD).exists()
+
+
+@pytest.mark.usefixtures("no_locks")
+@pytest.mark.parametrize("box", ["this", "another"])
+def test_without_locks_a_dead_run_of_this_box_holds_nothing(tmp_path, box):
+    run_here(tmp_path)
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    name = platform.node() if box == "this" else "another-box"
+    held = tmp_path / "local" / HELD
+    held.write_text(f"pid {gone.pid} on {name}, since 2026-12-02T00:00:00.000Z")
+    folder = HostFolder(tmp_path, "local")
+    if box == "this":
+        folder.lock()
+        folder.unlock()
+        assert not held.exists()
+    else:
+        with pytest.raises(StoreError, match="on another-box"):
+            folder.lock()
+        assert held.exists()
 
 
 @pytest.mark.parametrize("made", [False, True])
