@@ -158,7 +158,8 @@ class Paths:
     """Folders that the box needs room in."""
 
     model_cache: str | None = setting(
-        "Folder of downloaded models; left out: HF_HUB_CACHE, HF_HOME, or the hub's default.",
+        "Folder of downloaded models; left out: what the servers' env or command name (HF_HUB_CACHE, "
+        "HF_HOME, --download-dir), then this box's environment, then the hub's default.",
         default=None,
         check=_absolute,
     )

@@ -237,7 +237,8 @@ class Runner:
     def look_at_components(self) -> None:
         """Probe the parts that no selected check asked for, so that the fingerprint is whole.
 
-        Only these: a run that was asked for little must not start servers or contact hosts.
+        Only these, which are quick and quiet so far: a run that was asked for little must not start
+        servers or contact hosts.
         """
         for probe in self.registry.probes.values():
             if probe.sees.components is not Facts.components:

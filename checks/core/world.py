@@ -7,7 +7,9 @@ A recorded tree is a folder with `proc/`, `sys/`, `etc/`, `dev/` and so on, and 
      "uname": {"machine": "x86_64", "release": "6.8.0", "node": "h100-1"},
      "statvfs": {"/tmp": {"total_bytes": 0, "free_bytes": 0, "inodes": 0, "inodes_free": 0}}}
 
-A row of `statvfs` may also hold `access`, with the fields of checks.core.facts.Access.
+A row of `statvfs` may also hold `access`, with the fields of checks.core.facts.Access. Further keys:
+`modified_s` (path = when it was changed, seconds since 1970; with this table, the files' own dates
+count for nothing), `ledger_folder` (path), `adjtimex_status` (the bits of `struct timex`).
 """
 
 from __future__ import annotations
