@@ -166,12 +166,12 @@ def asked_for(argv: Sequence[str], env: Mapping[str, str], engine: str = "") -> 
     if any(word == _CUT or _CAPPED.fullmatch(word) for word in words):
         return replace(asked, cut=True) if asked else Asked(None, _CUT, cut=True)
     if asked is None:
-        workers = [text for text, _ in _values(words, _WORKERS) if text != "1"]
+        workers = [text for text, _ in _values(words, _WORKERS) if text not in ("0", "1")]
         if workers and program.startswith("vllm"):
             return Asked(1, "one in each of its worker processes", by_default=True)
         return None
     parts = {part for _, part in real}
-    if False not in parts and program in _READS and reads != _TORCH:
+    if False not in parts and program in _READS:
         return replace(asked, untold="generation")
     if True not in parts and reads == _LLAMA_PYTHON:
         return replace(asked, untold="prompts")

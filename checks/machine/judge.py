@@ -700,7 +700,7 @@ def _folders(expected: Expected) -> Iterator[Case[RoomWanted]]:
             size = models.get(serve.model, serve.model_bytes)
             models[serve.model] = max(serve.model_bytes, size)
     caches = declared_caches(profile)
-    if models and (len(caches) > 1 or ELSEWHERE in caches):
+    if models and (caches[1:] or ELSEWHERE in caches):
         yield Case(subject="model-cache", wanted=_SCATTERED)
     elif models:
         yield Case(

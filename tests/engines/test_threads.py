@@ -281,6 +281,7 @@ def test_zero_and_negative_numbers_mean_the_engine_s_default(text):
         ("llama-server -t 4 --spec-draft-threads 16", {}, 16, ""),
         ("llama-server -t 4 --spec-draft-threads-batch 16", {}, 16, ""),
         ("llama-server -td 4", {}, 4, "generation"),
+        ("llama-server -t4", {}, 4, ""),
         ("koboldcpp --threads 4 --blasthreads 16", {}, 16, ""),
         ("koboldcpp --blasthreads 4", {}, 4, "generation"),
         ("koboldcpp --threads 0 --blasthreads 4", {}, 4, "generation"),
@@ -315,7 +316,7 @@ def test_vllm_on_several_gpus_sets_one_thread_a_worker_if_nobody_says_otherwise(
     assert asked_for(["serve", *line[1:]], {}) is None
 
 
-@pytest.mark.parametrize("option", ["", "-tp 1", "--tensor-parallel-size=1 -pp 1"])
+@pytest.mark.parametrize("option", ["", "-tp 1", "-tp 0", "--tensor-parallel-size=1 -pp 1"])
 def test_vllm_on_one_gpu_is_as_it_is_told(option):
     assert asked_for(f"vllm serve m {option}".split(), {}) is None
 
