@@ -27,7 +27,15 @@ from checks.core.signals import held
 from checks.core.verdict import Verdict
 from checks.core.world import World
 from checks.ledger.diff import Difference, difference
-from checks.ledger.document import Ending, Ledger, Row, assemble, utc_text
+from checks.ledger.document import (
+    OTHER_BASELINE,
+    OTHER_REPLAYED,
+    Ending,
+    Ledger,
+    Row,
+    assemble,
+    utc_text,
+)
 from checks.ledger.journal import Journal
 from checks.ledger.schema import read_ledger, whole
 from checks.ledger.store import Head, HostFolder
@@ -138,7 +146,10 @@ class Session:
             self._find_previous()
         other = "" if self.baseline is None else str(self.baseline.row["host"])
         if other and other != self.options.host:
-            self.notices.append(f"the baseline is of another host: {other}")
+            self.notices.append(OTHER_BASELINE + other)
+        recorded_of = "" if self.replayed is None else str(self.replayed.row["host"])
+        if recorded_of and recorded_of != self.options.host and not self.options.expected:
+            self.notices.append(OTHER_REPLAYED + recorded_of)
         started_s = time.time()
         run_id = secrets.token_hex(8)
         begin = self._begin_row(run_id, started_s)

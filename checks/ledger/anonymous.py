@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 
 from checks.core.codec import MARK, Json
 from checks.core.facts import BOX, Blind
@@ -11,7 +12,7 @@ from checks.core.load import LOCAL_HOST
 from checks.core.place import THIS
 from checks.core.verdict import Reason
 from checks.ledger.canonical import ledger_digest
-from checks.ledger.document import Ledger, Row
+from checks.ledger.document import OTHER_BASELINE, OTHER_REPLAYED, Ledger, Row
 
 HIDDEN = "[anonymous]"
 
@@ -109,6 +110,7 @@ def anonymous(
     """
     words = {str(ledger.row["host"]), *names, *_names_of(ledger.row)}
     words |= {str(ledger.run[key]) for key in ("label", "ticket")}
+    words |= _others_named(ledger.row)
     words -= {LOCAL_HOST, BOX, THIS}
     known = sorted((word for word in words if len(word) >= SHORTEST_NAME), key=len, reverse=True)
     rules = (*_paths(ledger.row, homes, folders), *_PATTERNS)
@@ -130,6 +132,21 @@ def anonymous(
     copy["anonymous_of"] = ledger.row["digest"]
     copy["digest"] = ledger_digest(copy)
     return copy
+
+
+def _others_named(row: Row) -> set[str]:
+    """Find the tickets of waivers, and other boxes that this run was compared with."""
+    profile = row["profile"]
+    tickets = {str(waiver["ticket"]) for waiver in profile["content"].get("waiver", [])}
+    files = [profile["file"], *(each["file"] for each in row["expectations"])]
+    boxes = {PurePosixPath(str(file or "")).stem for file in files}
+    boxes |= {
+        notice.removeprefix(known)
+        for notice in row["notices"]
+        for known in (OTHER_BASELINE, OTHER_REPLAYED)
+        if notice.startswith(known)
+    }
+    return (tickets | boxes) - {""}
 
 
 def _paths(row: Row, homes: Iterable[str], folders: Iterable[str]) -> _Rules:

@@ -41,6 +41,11 @@ class Ending:
     """Exit code of pytest's own, where it comes before ours; else 0."""
 
 
+OTHER_BASELINE = "the baseline is of another host: "
+OTHER_REPLAYED = "judged against what its ledger expected, not a profile; it is of another host: "
+"""Notices that end in the name of a box."""
+
+
 def utc_text(at_s: float) -> str:
     """Show a moment in RFC 3339, UTC, milliseconds; clamped to what a calendar holds."""
     largest_s = 253_402_300_799.0  # the end of the year 9999

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from checks.core.errors import LedgerError
+from checks.core.errors import LedgerError, Problem
 from checks.ledger.canonical import ledger_digest, read
 from checks.ledger.document import Ledger
 from checks.ledger.schema import read_ledger
@@ -77,6 +77,13 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
     A folder in which there never was one is neither good nor wrong, unless one is expected.
     """
     report = Report()
+    try:
+        if folder.path.is_dir():
+            os.listdir(folder.path)  # noqa: PTH208 - only whether it may be read
+    except OSError as error:
+        found = f"cannot be read ({error.strerror})"
+        wanted = "its owner, or a folder that this user may read"
+        raise LedgerError(Problem(file=str(folder.path), found=found, wanted=wanted)) from error
     if not expect and not any((folder.ledgers(), _lies(folder, HEAD), _lies(folder, PRUNED))):
         report.notes.append(f"nothing to verify: there is no ledger yet in {folder.path}")
         return report
@@ -101,7 +108,7 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
             )
         by_digest.setdefault(str(ledger.row["digest"]), ledger)
     pruned = _pruned(folder, report)
-    tip = _tip(folder, report, by_digest, altered)
+    tip = _tip(folder, report, by_digest, pruned, altered)
     if tip is not None:
         before = len(report.wrong)
         seen = _walk(report, tip, by_digest, pruned, altered)
@@ -143,17 +150,23 @@ def _what_to_do(folder: HostFolder, damaged: list[str]) -> str:
 
 
 def _tip(
-    folder: HostFolder, report: Report, by_digest: dict[str, Ledger], altered: set[str]
+    folder: HostFolder,
+    report: Report,
+    by_digest: dict[str, Ledger],
+    pruned: dict[str, str],
+    altered: set[str],
 ) -> Ledger | None:
     path = folder.path / HEAD
     try:
         head = folder.head()
     except LedgerError as error:
         report.wrong += [str(problem) for problem in error.problems]
+        _gaps(report, by_digest, pruned, altered)
         return None
     if head is None:
         if by_digest or altered:
             report.wrong.append(f"{path}: missing, and there are ledgers")
+            _gaps(report, by_digest, pruned, altered)
         else:
             report.wrong.append(f"{folder.path}: there is no ledger")
         return None
@@ -169,6 +182,19 @@ def _tip(
     else:
         _compare_head(report, path, head, tip, by_digest)
     return tip
+
+
+def _gaps(
+    report: Report, by_digest: dict[str, Ledger], pruned: dict[str, str], altered: set[str]
+) -> None:
+    """Without a head that says where the row ends: name what a ledger follows and is not there."""
+    for ledger in by_digest.values():
+        previous = ledger.row["previous"]
+        if previous is None or str(previous["digest"]) in {*by_digest, *pruned}:
+            continue
+        where = Path(ledger.file).parent / str(previous["file"])
+        if where.name not in altered:
+            report.wrong.append(f"{where}: missing: {Path(ledger.file).name} follows it")
 
 
 def _compare_head(

@@ -14,7 +14,7 @@ from checks.ledger.anonymous import anonymous
 from checks.ledger.canonical import ledger_digest, pretty
 from checks.ledger.schema import parse_ledger, problems, read_ledger
 from checks.ledger.verify import verify_file
-from tests.support.runs import ledger_here, run_here
+from tests.support.runs import ledger_here, run_here, write_profile
 
 HEX = "0123456789abcdef"
 HOSTS = st.from_regex(r"[a-z]{2,5}[0-9]{2,4}(-[a-z]{2,6}[0-9]{1,2})?", fullmatch=True)
@@ -388,3 +388,26 @@ def test_of_an_environment_numbers_stay_and_words_go(made):
     row["profile"]["content"]["serve"][0]["env"] = {"OMP_NUM_THREADS": "4", "WHO": "alice"}
     env = anonymous(dataclasses.replace(made, row=row))["profile"]["content"]["serve"][0]["env"]
     assert env == {"OMP_NUM_THREADS": "4", "WHO": "[anonymous]"}
+
+
+def test_other_boxes_and_the_tickets_of_waivers_are_hidden_in_what_is_said_too(tmp_path):
+    text = (
+        '[hardware]\narchitecture = "none-such"\n[[waiver]]\ncheck = "machine.identity.architecture"\n'
+        'reason = "known"\nticket = "INFRA-4711"\nuntil = 2099-01-01\n'
+    )
+    expected = str(write_profile(tmp_path / "e", "secretbox", text))
+    other = run_here(tmp_path / "l", "secretbox", expected=(expected,))
+    mine = ledger_here(tmp_path / "l", baseline=str(other.path))
+    assert "secretbox" in json.dumps(mine.row["notices"])
+    assert "secretbox" not in json.dumps(anonymous(mine))
+    waived = anonymous(read_ledger(other.path))
+    assert "INFRA-4711" not in json.dumps(waived)
+    assert "secretbox" not in json.dumps(waived)
+
+
+def test_a_replay_says_whose_ledger_it_judges_and_its_copy_does_not(tmp_path):
+    original = run_here(tmp_path / "l", "local")
+    moved = ledger_here(tmp_path / "l", "otherbox", replay=str(original.path))
+    (notice,) = moved.row["notices"]
+    assert notice.endswith("it is of another host: local")
+    assert "otherbox" not in json.dumps(anonymous(moved))

@@ -213,6 +213,30 @@ def test_a_head_that_says_what_no_ledger_says_is_named(row, key, value):
     assert said.startswith(f"{path}: ")
 
 
+@pytest.mark.parametrize("head", [None, b"{"])
+def test_without_a_head_the_file_that_is_missing_is_named_all_the_same(row, head):
+    folder, files = row
+    files[2].unlink()
+    (folder.path / HEAD).unlink()
+    if head is not None:
+        (folder.path / HEAD).write_bytes(head)
+    said = wrong(folder)
+    assert f"{files[2]}: missing: {files[3].name} follows it" in said
+    assert len(said) == 2
+    assert said[0].startswith(str(folder.path / HEAD))
+
+
+def test_a_folder_that_may_not_be_listed_is_not_called_empty(row, monkeypatch):
+    folder, _ = row
+
+    def refuse(_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.raises(PreflightError, match=r"cannot be read \(Permission denied\)"):
+        verify_row(folder)
+
+
 def test_a_replay_among_the_ledgers_of_runs_is_named(row):
     folder, files = row
     content = json.loads(files[-1].read_text("utf-8"))
