@@ -46,6 +46,14 @@ def wrong(folder, **more):
     return verify_row(folder, **more).wrong
 
 
+def turned_away(tmp_path):
+    """Ask for a folder that is held: what the error says, and what was told while it waited."""
+    told = []
+    with pytest.raises(StoreError, match="another run of local is still under way") as caught:
+        HostFolder(tmp_path, "local").lock(wait_s=0.25, waiting=told.append)
+    return str(caught.value), told[0]
+
+
 def altered(path, **changes):
     """Change a ledger and make its own digest fit."""
     content = json.loads(path.read_text("utf-8"))
@@ -289,12 +297,10 @@ def no_locks(monkeypatch):
 @pytest.mark.usefixtures("no_locks")
 def test_without_locks_a_second_run_waits_and_then_says_who_holds_it(tmp_path):
     session = begin_here(tmp_path)
-    told = []
-    with pytest.raises(StoreError, match="another run of local is still under way") as caught:
-        HostFolder(tmp_path, "local").lock(wait_s=0.25, waiting=told.append)
-    assert f"pid {os.getpid()} on {platform.node()}" in str(caught.value)
-    assert f"if that run is gone, remove {tmp_path / 'local' / HELD}" in str(caught.value)
-    assert "waiting for it" in told[0]
+    said, told = turned_away(tmp_path)
+    assert f"pid {os.getpid()} on {platform.node()}" in said
+    assert f"if that run is gone, remove {tmp_path / 'local' / HELD}" in said
+    assert "waiting for it" in told
     session.finish("")
     assert not (tmp_path / "local" / HELD).exists()
     run_here(tmp_path)
@@ -726,11 +732,9 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
 
 def test_a_second_run_of_one_host_waits_and_then_says_who_holds_it(tmp_path):
     session = begin_here(tmp_path)
-    told = []
-    with pytest.raises(StoreError, match="another run of local is still under way") as caught:
-        HostFolder(tmp_path, "local").lock(wait_s=0.25, waiting=told.append)
-    assert f"pid {os.getpid()}" in str(caught.value)
-    assert "waiting for it" in told[0]
+    said, told = turned_away(tmp_path)
+    assert f"pid {os.getpid()}" in said
+    assert "waiting for it" in told
     session.abandon()
     folder = HostFolder(tmp_path, "local")
     folder.lock()
