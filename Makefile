@@ -9,7 +9,8 @@ VENV ?= .venv
 PY = '$(VENV)/bin/python'
 
 # A shell or a build tool may export HOST for reasons of its own, so only `make … HOST=name` counts.
-ifneq ($(origin HOST),command line)
+HOST_FROM := $(origin HOST)
+ifneq ($(HOST_FROM),command line)
 HOST := local
 endif
 
@@ -40,6 +41,7 @@ help: ## list the targets
 .PHONY: preflight
 preflight: ## check this machine: HOST=name of its profile, ARGS="more options of the suite"
 	$(RUNTIME)
+	@$(if $(filter command line,$(HOST_FROM)),,echo "preflight: no HOST=name on make's command line (one in the environment is not read): checking this machine as local, without a profile" >&2;)
 	@$(PY) -m pytest preflight/ --host "$$HOST" $(ARGS); code=$$?; \
 	if [ $$code -ne 0 ]; then \
 		echo "preflight: the suite ended with exit code $$code (README, Exit codes)"; \

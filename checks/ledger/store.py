@@ -185,14 +185,15 @@ class HostFolder:
             try:
                 self._take()
             except BlockingIOError as error:
-                holder = self._holder()
+                note = self._holder()
+                holder = f" ({note})" if note else ""  # it has not written it yet
                 if waiting and wait_s and not told:
-                    waiting(f"another run of {self.host} is under way ({holder}); waiting for it")
+                    waiting(f"another run of {self.host} is under way{holder}; waiting for it")
                     told = True
                 if time.monotonic() >= end_s:
                     self.unlock()
                     raise BusyError(
-                        f"{self.path}: another run of {self.host} is still under way ({holder}).\n"
+                        f"{self.path}: another run of {self.host} is still under way{holder}.\n"
                         f"Wait for it or stop it; or use another --ledger-dir{self._if_gone()}"
                     ) from error
                 time.sleep(0.1)

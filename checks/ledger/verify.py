@@ -82,7 +82,7 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
             os.listdir(folder.path)  # noqa: PTH208 - only whether it may be read
     except OSError as error:
         found = f"cannot be read ({error.strerror})"
-        wanted = "its owner, or a folder that this user may read"
+        wanted = "run as its owner, or permit reading it"
         raise LedgerError(Problem(file=str(folder.path), found=found, wanted=wanted)) from error
     if not expect and not any((folder.ledgers(), _lies(folder, HEAD), _lies(folder, PRUNED))):
         report.notes.append(f"nothing to verify: there is no ledger yet in {folder.path}")
@@ -90,6 +90,10 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
     by_digest: dict[str, Ledger] = {}
     altered: set[str] = set()
     for path in folder.ledgers():
+        if not os.access(path, os.R_OK) and path.exists():
+            # nobody can say anything of it, nor of what it follows
+            wanted = "run as its owner, or permit reading it"
+            raise LedgerError(Problem(file=str(path), found="may not be read", wanted=wanted))
         ledger, wrong = verify_ledger(path)
         report.wrong += wrong
         if ledger is None or wrong:

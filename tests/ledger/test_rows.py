@@ -18,7 +18,7 @@ from checks.core.registry import load_areas
 from checks.ledger.canonical import ledger_digest, pretty
 from checks.ledger.prune import prune
 from checks.ledger.schema import read_ledger
-from checks.ledger.store import HEAD, HELD, HostFolder, ledger_name, scope_entry, write_whole
+from checks.ledger.store import HEAD, HELD, LOCK, HostFolder, ledger_name, scope_entry, write_whole
 from checks.ledger.verify import CANNOT_SEE, PRUNED, verify_file, verify_row
 from tests.support.runs import begin_here, ledger_here, run_here
 
@@ -243,6 +243,17 @@ def test_a_folder_that_may_not_be_listed_is_not_called_empty(row, monkeypatch):
     monkeypatch.setattr(os, "listdir", refuse)
     with pytest.raises(PreflightError, match=r"cannot be read \(Permission denied\)"):
         verify_row(folder)
+
+
+def test_a_ledger_that_may_not_be_read_is_not_called_altered(row, monkeypatch):
+    folder, files = row
+    true_access = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: path != files[2] and true_access(path, mode)
+    )
+    with pytest.raises(PreflightError, match="may not be read") as caught:
+        verify_row(folder)
+    assert str(files[2]) in str(caught.value)
 
 
 def test_a_replay_among_the_ledgers_of_runs_is_named(row):
@@ -728,6 +739,15 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
         write_whole(path, b"second")
     assert path.read_bytes() == b"first"
     assert os.listdir(tmp_path) == ["x.json"]  # noqa: PTH208
+
+
+def test_a_holder_that_has_not_written_its_name_yet_leaves_no_empty_parenthesis(tmp_path):
+    session = begin_here(tmp_path)
+    (tmp_path / "local" / LOCK).write_bytes(b"")
+    said, told = turned_away(tmp_path)
+    assert "is under way; waiting for it" in told
+    assert "()" not in said
+    session.abandon()
 
 
 def test_a_second_run_of_one_host_waits_and_then_says_who_holds_it(tmp_path):

@@ -128,3 +128,21 @@ def test_a_signal_ends_the_last_look_too(number, tmp_path):
     assert [name for name, _ in ledger.row["open_probes"]] == ["test.slow"]
     assert "!!!" not in shown
     assert "preflight.suite" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "exported", "said"),
+    [
+        (["HOST=local"], "", False),
+        (["HOST=h100-1"], "", False),
+        ([], "", True),
+        ([], "h100-1", True),
+        (["host=h100-1"], "", True),
+    ],
+)
+def test_make_says_that_no_host_was_named(words, exported, said):
+    """A misspelt HOST= must not pass for a check of that host."""
+    env = clean_environment(**({"HOST": exported} if exported else {}))
+    line = ["make", "-n", "preflight", *words]
+    done = subprocess.run(line, cwd=HERE, env=env, capture_output=True, text=True, check=True)
+    assert ("no HOST=name on make's command line" in done.stdout) is said
