@@ -90,3 +90,12 @@ def test_the_suite_in_a_real_cgroup_sees_its_own_limit(tmp_path, limited_group):
     assert found["much"][0]["cause"] == "memory-limited", found["much"]
     assert limited_group.name in found["much"][0]["says"]
     assert found["little"][0]["verdict"] == "pass", found["little"]
+
+
+@pytest.mark.parametrize(("available_kb", "verdict"), [(2_000_000, "pass"), (2_000_001, "unknown")])
+def test_more_memory_available_than_there_is_makes_no_sense(suite, tmp_path, available_kb, verdict):
+    box = plain_box()
+    box.put("/proc/meminfo", f"MemTotal:       2000000 kB\nMemAvailable:   {available_kb} kB\n")
+    profile = "[hardware]\nmemory_available_min_bytes = 1_048_576\n"
+    run = suite.run(tmp_path, root=box.write(tmp_path / "tree"), profile=profile)
+    assert run.finding("machine.memory.available")["verdict"] == verdict
