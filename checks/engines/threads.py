@@ -66,10 +66,15 @@ _SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "su", "runuser", "
 _REMOTE = ("ssh", "eval")
 """Programs whose words are put together to one line."""
 _LINE_FOLLOWS = re.compile(r"-[a-z]{0,3}c[a-z]{0,3}|--command")
-_LIMITERS = (
+CONTAINERS = (
     *("docker", "docker-compose", "podman", "nerdctl", "kubectl", "oc", "crictl", "ctr", "runc"),
     *("crun", "lxc", "lxc-execute", "lxc-attach", "incus", "machinectl", "systemd-nspawn"),
-    *("apptainer", "singularity", "enroot", "systemd-run", "nsenter", "cgexec", "cset", "ssh"),
+    *("apptainer", "singularity", "enroot"),
+)
+"""Programs that start another one in a container, where paths have other names."""
+_LIMITERS = (
+    *CONTAINERS,
+    *("systemd-run", "nsenter", "cgexec", "cset", "ssh"),
     *("srun", "sbatch", "salloc", "flux", "bsub", "qsub", "mpirun", "mpiexec"),
     *("taskset", "numactl", "hwloc-bind", "likwid-pin", "schedtool", "cpulimit", "firejail"),
 )

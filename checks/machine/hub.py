@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeGuard
 
 from checks.core.profile import Profile, Serve
-from checks.engines.threads import limiter_in
+from checks.engines.threads import CONTAINERS, limiter_in
 
 _OPTIONS = ("--download-dir", "--download_dir")
 """Of vLLM and SGLang: handed to the hub's library as the folder of its cache."""
@@ -58,12 +58,5 @@ def _named(serve: Serve) -> str | None:
     folder = folder or hub_cache(environ)
     if folder is None:
         return None
-    inside = serve.where.startswith("container:") or limiter_in(words) in _CONTAINERS
+    inside = serve.where.startswith("container:") or limiter_in(words) in CONTAINERS
     return ELSEWHERE if inside else folder.rstrip("/") or "/"
-
-
-_CONTAINERS = (
-    *("docker", "docker-compose", "podman", "nerdctl", "kubectl", "oc", "crictl", "ctr", "runc"),
-    *("crun", "lxc", "lxc-execute", "lxc-attach", "incus", "machinectl", "systemd-nspawn"),
-    *("apptainer", "singularity", "enroot"),
-)
