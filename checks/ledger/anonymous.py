@@ -136,17 +136,27 @@ def anonymous(
 
 def _others_named(row: Row) -> set[str]:
     """Find the tickets of waivers, and other boxes that this run was compared with."""
-    profile = row["profile"]
-    tickets = {str(waiver["ticket"]) for waiver in profile["content"].get("waiver", [])}
-    files = [profile["file"], *(each["file"] for each in row["expectations"])]
-    boxes = {PurePosixPath(str(file or "")).stem for file in files}
+    files = [row["profile"]["file"], *(each["file"] for each in row["expectations"])]
+    boxes = {PurePosixPath(file).stem for file in files}
     boxes |= {
         notice.removeprefix(known)
         for notice in row["notices"]
         for known in (OTHER_BASELINE, OTHER_REPLAYED)
         if notice.startswith(known)
     }
-    return (tickets | boxes) - {""}
+    # the schema leaves open what a profile holds, so a ticket is looked for wherever one may stand
+    return (_said_by(row["profile"]["content"], "ticket") | boxes) - {""}
+
+
+def _said_by(value: Json, wanted: str, key: str = "") -> set[str]:
+    """Find every text under that key, at any depth."""
+    if isinstance(value, str):
+        return {value} if key == wanted else set()
+    if isinstance(value, list):
+        return {text for item in value for text in _said_by(item, wanted, key)}
+    if isinstance(value, dict):
+        return {text for inner, item in value.items() for text in _said_by(item, wanted, inner)}
+    return set()
 
 
 def _paths(row: Row, homes: Iterable[str], folders: Iterable[str]) -> _Rules:
