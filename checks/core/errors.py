@@ -11,9 +11,12 @@ PreflightError                  one clear text: what, where, what to do
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 MANY_PROBLEMS = 20
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""What would end a line, or do something to a terminal."""
 
 
 def shortened(text: str, most: int = 60) -> str:
@@ -37,10 +40,11 @@ class Problem:
     """What should stand there, or what to do."""
 
     def __str__(self) -> str:
-        """Render as `file:line: key: found; wanted`."""
+        """Render as `file:line: key: found; wanted`, in one line whatever the key's name is."""
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         key = f" {self.key}:" if self.key else ""
-        return f"{place}:{key} {self.found}; {self.wanted}"
+        text = f"{place}:{key} {self.found}; {self.wanted}"
+        return _BREAKS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class PreflightError(Exception):
