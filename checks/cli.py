@@ -27,7 +27,14 @@ try:
     from types import FrameType
 
     from checks import __version__
-    from checks.core.errors import BusyError, LedgerError, PreflightError, StoreError, UsageError
+    from checks.core.errors import (
+        BusyError,
+        LedgerError,
+        PreflightError,
+        Problem,
+        StoreError,
+        UsageError,
+    )
     from checks.core.expectation import Expected, NotDeclared, Wanted
     from checks.core.load import HOST_NAME, LOCAL_HOST, load_host
     from checks.core.outcome import WAIVER_CAUSES, WAIVER_CHECK, waiver_findings
@@ -37,6 +44,7 @@ try:
         is_checkout,
         ledger_folder,
         suite_config,
+        user_path,
     )
     from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
     from checks.core.registry import Check, cases_of, load_areas
@@ -357,12 +365,21 @@ def _find(given: argparse.Namespace, text: str, *, altered: bool = False) -> Led
             f"{_hosts_beside(folder)}"
         )
     _recover(folder)
-    ledger_or_none = folder.newest() if folder.head() else folder.tip()
-    if ledger_or_none is None:
+    try:
+        newest = folder.newest() if folder.head() else folder.tip()
+    except LedgerError as error:
+        found = "so the newest ledger is not surely known"
+        wanted = f"`preflight verify {text}` tells more; or give the path of a ledger"
+        next_ = Problem(file=str(folder.path), found=found, wanted=wanted)
+        raise LedgerError(*error.problems, next_) from error
+    if newest is None and folder.ledgers():
         raise UsageError(
-            f"{folder.path}: there is no ledger yet, or none that is surely the newest"
+            f"{folder.path}: without {HEAD} no ledger is surely the newest; "
+            f"`preflight verify {text}` tells more; or give the path of a ledger"
         )
-    return ledger_or_none
+    if newest is None:
+        raise UsageError(f"{folder.path}: there is no ledger yet; `preflight run` makes one")
+    return newest
 
 
 def _style() -> Style:
@@ -552,7 +569,7 @@ def _export(given: argparse.Namespace) -> int:
     data = pretty(copy)
     if given.output:
         try:
-            write_whole(Path(given.output), data)
+            write_whole(user_path(given.output), data)
         except OSError as error:
             raise PreflightError(f"{given.output}: cannot be written ({error.strerror})") from error
     else:

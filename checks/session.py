@@ -19,7 +19,7 @@ from checks.core.facts import Blind, Facts, NotRecordedError, Unseen
 from checks.core.finding import Finding
 from checks.core.load import Loaded, Source, load_host
 from checks.core.outcome import ALL, SELECTION
-from checks.core.paths import expected_folders, ledger_folder
+from checks.core.paths import expected_folders, ledger_folder, user_path
 from checks.core.redact import ENVIRONMENT_SECRETS, cap, redact_text
 from checks.core.registry import AREAS, Check, Registry, cases_of, load_areas
 from checks.core.runner import Runner
@@ -87,6 +87,7 @@ class Session:
     ledger: Row | None = None
     path: Path | None = None
     """Where the ledger lies, once it is written."""
+    _head_damaged: bool = False
 
     @property
     def kind(self) -> str:
@@ -139,6 +140,7 @@ class Session:
             self.folder.head()
         except LedgerError as error:
             aside = self.folder.set_head_aside()
+            self._head_damaged = True
             self.notices.append(f"the head was damaged ({error.problems[0]}); kept as {aside.name}")
         for path, what in self.folder.recover(self.registry):
             self.notices.append(f"an earlier run was interrupted: {path.name} {what}")
@@ -188,7 +190,8 @@ class Session:
         if self.head is None and self.folder.ledgers():
             self.previous = self.earlier = self.folder.tip()
             follows = Path(self.previous.file).name if self.previous else "no other: a new row"
-            self.notices.append(f"head.json was missing; this run follows {follows}")
+            lost = "" if self._head_damaged else "head.json was missing; "
+            self.notices.append(f"{lost}this run follows {follows}")
 
     def _begin_row(self, run_id: str, started_s: float) -> Row:
         row = {
@@ -208,6 +211,7 @@ class Session:
             "profile": encode(self.loaded.profile),
             "expectations": encode(self.loaded.numbers),
             "previous": self._follows(),
+            "replay_of": None if self.replayed is None else self.replayed.row["digest"],
             "planned": [list(key) for key in self.planned()],
             "notices": list(self.notices),
         }
@@ -365,10 +369,10 @@ def open_session(options: Options) -> Session:
     registry = load_areas()
     if options.only is not None and options.only not in AREAS:
         raise UsageError(f"--only {options.only}: this version has the areas {', '.join(AREAS)}")
-    replayed = whole(read_ledger(Path(options.replay))) if options.replay else None
+    replayed = whole(read_ledger(user_path(options.replay))) if options.replay else None
     if replayed is not None and not options.host:
         options = replace(options, host=str(replayed.row["host"]))
-    baseline = whole(read_ledger(Path(options.baseline))) if options.baseline else None
+    baseline = whole(read_ledger(user_path(options.baseline))) if options.baseline else None
     folders = expected_folders(options.expected)
     for folder in folders:
         if not folder.is_dir():
@@ -378,7 +382,7 @@ def open_session(options: Options) -> Session:
     else:
         loaded = load_host(options.host, folders, registry.units())
     ledgers = ledger_folder(options.ledger_dir)
-    root = Path(options.root) if options.root else Path("/")
+    root = user_path(options.root) if options.root else Path("/")
     return Session(
         options=options,
         registry=registry,

@@ -238,6 +238,30 @@ def test_show_of_what_is_not_there_is_one_error(tmp_path, capsys):
         assert "Traceback" not in error
 
 
+def test_show_without_a_head_to_go_by_says_what_to_do(row, tmp_path, capsys):
+    head = row[-1].with_name("head.json")
+    head.write_bytes(head.read_bytes()[:100])
+    assert main(["show", "local", "--ledger-dir", str(tmp_path / "l")]) == 2
+    error = capsys.readouterr().err
+    assert "head.json: is not JSON" in error
+    assert "`preflight verify local` tells more" in error
+    head.unlink()
+    assert main(["show", "local", "--ledger-dir", str(tmp_path / "l")]) == 0
+    capsys.readouterr()
+    other = json.loads(row[0].read_bytes())
+    other["notices"].append("another row begins here")
+    other["digest"] = ledger_digest(other)
+    row[0].with_name(row[0].name.replace("-local-", "-local-b-", 1)).write_bytes(pretty(other))
+    assert main(["show", "local", "--ledger-dir", str(tmp_path / "l")]) == 2
+    error = capsys.readouterr().err
+    assert "without head.json no ledger is surely the newest" in error
+    assert "`preflight verify local` tells more" in error
+    for path in row[0].parent.glob("2*.json"):
+        path.unlink()
+    assert main(["show", "local", "--ledger-dir", str(tmp_path / "l")]) == 2
+    assert "there is no ledger yet; `preflight run`" in capsys.readouterr().err
+
+
 def test_show_of_an_altered_ledger_says_so_first_and_is_no_answer(row, capsys):
     content = json.loads(row[-1].read_bytes())
     content["findings"][0]["says"] = "all is well"

@@ -10,6 +10,12 @@ HERE = Path(__file__).resolve().parents[2]
 """The checkout, or the folder that the packages are installed in."""
 
 
+def user_path(text: str) -> Path:
+    """Take a path as a person gives it: a shell leaves the `~` of `--option=~/folder` as it is."""
+    # Path takes `./~`, the way to name a file so, for the home folder, and raises without such a user
+    return Path(os.path.expanduser(text))  # noqa: PTH111
+
+
 def is_checkout() -> bool:
     """Whether the code runs from a checkout, and not from an installed package."""
     return (HERE / "expected").is_dir() and (HERE / "pyproject.toml").is_file()
@@ -31,22 +37,22 @@ def _shipped() -> Path:
 
 def expected_folders(given: Iterable[str] = ()) -> list[Path]:
     """Folders of expectations: those given, $PREFLIGHT_EXPECTED, the checkout's or installed ones."""
-    folders = [Path(folder) for folder in given]
+    folders = [user_path(folder) for folder in given]
     if os.environ.get("PREFLIGHT_EXPECTED"):
-        folders.append(Path(os.environ["PREFLIGHT_EXPECTED"]))
+        folders.append(user_path(os.environ["PREFLIGHT_EXPECTED"]))
     return [*folders, _shipped() / "expected"]
 
 
 def ledger_folder(given: str | None = None) -> Path:
     """Folder of all ledgers: given, $PREFLIGHT_LEDGERS, the checkout's, or the user's state."""
     if given:
-        return Path(given)
+        return user_path(given)
     if os.environ.get("PREFLIGHT_LEDGERS"):
-        return Path(os.environ["PREFLIGHT_LEDGERS"])
+        return user_path(os.environ["PREFLIGHT_LEDGERS"])
     if is_checkout():
         return HERE / "ledgers"
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser() / "preflight"
+    return user_path(state) / "preflight"
 
 
 def schema_file(name: str) -> Path:

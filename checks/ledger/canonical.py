@@ -112,8 +112,9 @@ def readable(path: Path) -> bytes:
     """
     try:
         if not path.is_file():
+            found = "is no file" if path.exists() else "is not there"
             raise LedgerError(
-                Problem(file=str(path), found="is not there", wanted="give the path of a ledger")
+                Problem(file=str(path), found=found, wanted="give the path of a ledger")
             )
         return path.read_bytes()
     except OSError as error:

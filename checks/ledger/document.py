@@ -126,6 +126,8 @@ def assemble(
         "not_covered": [{"area": area, "what": what} for area, what in NOT_COVERED],
         "notices": list(begin["notices"]),
     }
+    if begin.get("replay_of"):
+        ledger["replay_of"] = begin["replay_of"]
     ledger["digest"] = ledger_digest(ledger)
     return ledger
 

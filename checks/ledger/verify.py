@@ -118,7 +118,7 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
         seen = _walk(report, tip, by_digest, pruned, altered)
         _compare_row(report, folder, [by_digest[digest] for digest in seen], pruned=bool(pruned))
         _loose(report, by_digest, seen, torn=len(report.wrong) > before)
-        report.good.append(f"{len(seen)} ledgers in a row, newest {Path(tip.file).name}")
+        report.good.append(f"{_ledgers(len(seen))} in a row, newest {Path(tip.file).name}")
     damaged = list(report.wrong)
     _compare_expected(report, expect, set(by_digest), str(folder.path))
     if not expect:
@@ -130,6 +130,10 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
 
 def _lies(folder: HostFolder, name: str) -> bool:
     return os.path.lexists(folder.path / name)
+
+
+def _ledgers(count: int) -> str:
+    return "1 ledger" if count == 1 else f"{count} ledgers"
 
 
 def _what_to_do(folder: HostFolder, damaged: list[str]) -> str:

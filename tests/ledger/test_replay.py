@@ -68,6 +68,14 @@ def test_a_replay_of_a_replay_is_the_same_again(made, tmp_path):
     assert canonical(second.ledger) == canonical(made.row)
 
 
+def test_a_replay_says_which_ledger_it_judged(made, tmp_path):
+    first = run_here(tmp_path, "", replay=str(made.file))
+    second = run_here(tmp_path, "", replay=str(first.path))
+    assert "replay_of" not in made.row
+    assert first.ledger["replay_of"] == made.row["digest"]
+    assert second.ledger["replay_of"] == first.ledger["digest"]
+
+
 def test_a_run_of_this_machine_replays_the_same(tmp_path):
     write_profile(
         tmp_path / "expected",
