@@ -189,6 +189,9 @@ def _hide_named(text: str) -> str:
         if value is not None:
             parts += [text[done:start], HIDDEN]
             done = value.end()
+            more = _MORE_WORDS.match(text, done)
+            if more is not None and _MANY.fullmatch(f"--{name}"):
+                done = more.end()
     return "".join(parts) + text[done:] if parts else text
 
 
@@ -257,6 +260,12 @@ def _redact_word(item: Json, secrets: tuple[str, ...], name: str) -> Json:
     return redact(item, secrets, name)
 
 
+_MORE_WORDS = re.compile(
+    r"""(?: [ \t]+ (?! [-;&|<>(){}\[\]`#] )
+        (?: \\"[^"\n]*" | "[^"\n]*" | '[^'\n]*' | [^\s;&|<>(){}"'`]+ ) )+""",
+    re.VERBOSE,
+)
+"""What may be further secrets behind the first; up to the next option or the end of the command."""
 _KEY = re.compile(r"-{0,2}[A-Za-z_][A-Za-z0-9_.-]{0,200}")
 _MANY = re.compile(r"(?i)--api[-_]keys?")
 """Options that take several secrets, one a word (vLLM)."""

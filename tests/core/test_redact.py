@@ -320,6 +320,8 @@ def test_what_a_probe_returns_passes_the_door():
 
 SIZE = 1_000_000
 HOSTILE = {
+    "keys without an end": "--api-key a " + "b " * 500_000,
+    "keys in open quotes": "--api-key a \"b 'c " * 60_000,
     "assignments": "a=" * (SIZE // 2),
     "secret assignments": "KEY=" * (SIZE // 4),
     "many names": "".join(f"a{n}_key=" for n in range(SIZE // 10)),
@@ -372,7 +374,12 @@ def _seconds(text):
         ("HF_TOKEN=SECRETa\\ SECRETb x", "HF_TOKEN=[redacted] x"),
         ("curl -uuser:SECRETc http://x", "curl -uuser:[redacted] http://x"),
         ("curl --oauth2-bearer SECRETd -v", "curl --oauth2-bearer [redacted] -v"),
+        ('sh -c "vllm serve m --api-key SECRETa SECRETb --port 3"', 'sh -c "vllm serve m --api-key [redacted] --port 3"'),
+        ("sh -c 'vllm --api-keys SECRETa SECRETb' -v x", "sh -c 'vllm --api-keys [redacted]' -v x"),
+        ("vllm --api-key 'SECRETa b' \"SECRETc\"; llama-server -t 2", "vllm --api-key [redacted]; llama-server -t 2"),
         # and nothing beyond the value
+        ("vllm --api-key=SECRETa serve", "vllm --api-key=[redacted] serve"),
+        ("hf --token SECRETa download x/y", "hf --token [redacted] download x/y"),
         ("export HF_TOKEN=SECRETa; llama-server -t 2", "export HF_TOKEN=[redacted]; llama-server -t 2"),
         ("HF_TOKEN=SECRETa&&ls", "HF_TOKEN=[redacted]&&ls"),
         ("https://h/b?sig=SECRETa&x=1", "https://h/b?sig=[redacted]&x=1"),
