@@ -43,6 +43,7 @@ _OURS = {
     "end",
     "id",
     "probe",
+    "replay_of",
     "schema",
     "scope",
     "sha256",
@@ -232,7 +233,7 @@ def _is_number(value: Json) -> bool:
 
 
 def _clean_key(name: str, rules: _Rules) -> str:
-    if _VOCABULARY.fullmatch(name):
+    if name in _OURS or _VOCABULARY.fullmatch(name):
         return name
     return _covered(name, rules)
 

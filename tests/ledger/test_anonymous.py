@@ -223,11 +223,13 @@ def test_a_profile_of_any_shape_is_copied_without_its_tickets(made, content):
         "data",
         "lost",
         "absent",
+        "sha256",
     ],
 )
 def test_a_box_that_is_named_like_one_of_our_own_words_breaks_nothing(made, name):
     row = copy.deepcopy(made.row)
     row["host"] = name
+    row["replay_of"] = row["digest"]
     for observation in row["observations"]:
         if observation.get("type") == "machine.Identity":
             observation["data"]["host_name"] = name
