@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -62,8 +63,12 @@ def test_what_is_not_strict_json_is_refused_with_the_reason(raw, found):
 
 
 def test_a_file_that_is_not_there_is_one_clear_error(tmp_path):
-    for path in (tmp_path / "absent.json", tmp_path):
-        with pytest.raises(LedgerError, match="is not there"):
+    for path, found in (
+        (tmp_path / "absent.json", "is not there"),
+        (tmp_path, "is no file"),
+        (Path("/dev/null"), "is no file"),
+    ):
+        with pytest.raises(LedgerError, match=found):
             read(path)
 
 
