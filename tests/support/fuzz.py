@@ -241,7 +241,9 @@ def change_json(random_: random.Random, value: Any, times: int = 0) -> Any:
                 if isinstance(item, str):
                     parent[last] = item + random_.choice((ESCAPES, "\n", "\x00", "x", " "))
                 elif isinstance(item, int | float):
-                    parent[last] = random_.choice((-item, item + 1, item * 1e300, str(item)))
+                    # an integer may have thousands of digits, too many for a float
+                    large = item * 1e300 if abs(item) < 1e300 else item * 10**300
+                    parent[last] = random_.choice((-item, item + 1, large, f"{item!r:.400}"))
                 else:
                     parent[last] = [item]
         value = json.loads(_text(value))  # no two places share one object, however it was made
