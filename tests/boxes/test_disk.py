@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.boxes import Box, plain_box
+from tests.support.boxes import Box, another_user, plain_box
 
 FREE = "machine.disk.free"
 INODES = "machine.disk.inodes"
@@ -167,7 +167,7 @@ def test_a_folder_that_this_user_may_not_write_fails(suite, open_path):
     closed = open_path / "closed"
     closed.mkdir(mode=0o555)
     profile = f'[paths]\ntmp = "{closed}"\nmodel_cache = "{closed}/hub"\n{SMALL}'
-    run = suite.run(open_path, profile=profile, uid=65534 if os.geteuid() == 0 else 0)
+    run = suite.run(open_path, profile=profile, uid=another_user())
     user = 65534 if os.geteuid() == 0 else os.getuid()
     for subject in ("tmp", "model-cache"):
         assert f"this user (uid {user})" in folded(run, subject, "not-writable")["says"]
@@ -391,7 +391,7 @@ def test_a_cache_that_may_not_be_read_is_unknown_and_not_empty(suite, open_path)
     run = suite.run(
         open_path,
         profile=f"{profile}model_bytes = {10**15}\n",
-        uid=65534 if os.geteuid() == 0 else 0,
+        uid=another_user(),
     )
     blobs.chmod(0o755)
     found = run.finding(FREE, "model-cache")

@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.boxes import HERE, ID, Run
+from tests.support.boxes import HERE, Run, another_user
 from tests.support.cgroup import Hierarchy, writable_hierarchy
 
 CHECK = "machine.cpu.threads"
+ID = f"{os.getpid():012x}" + "ab" * 26
+"""A container's id; tests of other processes use theirs at the same time."""
 FOUND = writable_hierarchy()
 pytestmark = [
     pytest.mark.root,
@@ -273,7 +275,7 @@ def test_a_process_of_another_user_is_not_taken_for_seen(
     silent = subprocess.Popen(["sleep", "120"])
     try:
         text = profile(server) + f'[[serve]]\nname = "silent"\nwhere = "pid:{silent.pid}"\n'
-        run = suite.run(open_path, profile=text, uid=65534)
+        run = suite.run(open_path, profile=text, uid=another_user())
     finally:
         silent.kill()
         silent.wait(timeout=10)
