@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from checks.core.codec import MARK, Json
@@ -146,18 +146,20 @@ def _others_named(row: Row) -> set[str]:
         if notice.startswith(known)
     }
     # the schema leaves open what a profile holds, so a ticket is looked for wherever one may stand
-    return (_said_by(row["profile"]["content"], "ticket") | boxes) - {""}
+    tickets = {text for key, text in _texts(row["profile"]["content"]) if key == "ticket"}
+    return (tickets | boxes) - {""}
 
 
-def _said_by(value: Json, wanted: str, key: str = "") -> set[str]:
-    """Find every text under that key, at any depth."""
+def _texts(value: Json, key: str = "") -> Iterator[tuple[str, str]]:
+    """Give every text at any depth, with the key that it stands under; of what was seen, no errors."""
     if isinstance(value, str):
-        return {value} if key == wanted else set()
-    if isinstance(value, list):
-        return {text for item in value for text in _said_by(item, wanted, key)}
-    if isinstance(value, dict):
-        return {text for inner, item in value.items() for text in _said_by(item, wanted, inner)}
-    return set()
+        yield key, value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, key)
+    elif isinstance(value, dict) and MARK not in value:
+        for inner, item in value.items():
+            yield from _texts(item, inner)
 
 
 def _paths(row: Row, homes: Iterable[str], folders: Iterable[str]) -> _Rules:
@@ -197,18 +199,14 @@ def _home_of(folders: dict[str, Row]) -> set[str]:
     return {home} if home != cache and home.count("/") > 1 else set()
 
 
-def _names_of(value: Json, key: str = "") -> set[str]:
+def _names_of(value: Json) -> set[str]:
     """Find what identifies the box, wherever a ledger says it; a host also without its domain."""
-    if isinstance(value, str):
-        if key not in _IDENTIFYING:
-            return set()
-        first = {value.partition(".")[0]} if key == "host_name" else set(value.split())
-        return {value, *first} - {"", "localhost", "none"}
-    if isinstance(value, list):
-        return {name for item in value for name in _names_of(item, key)}
-    if isinstance(value, dict) and MARK not in value:
-        return {name for inner, item in value.items() for name in _names_of(item, inner)}
-    return set()
+    names: set[str] = set()
+    for key, text in _texts(value):
+        if key in _IDENTIFYING:
+            names.add(text)
+            names |= {text.partition(".")[0]} if key == "host_name" else set(text.split())
+    return names - {"", "localhost", "none"}
 
 
 def _clean(value: Json, rules: _Rules, key: str) -> Json:

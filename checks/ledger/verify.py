@@ -81,9 +81,7 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
         if folder.path.is_dir():
             os.listdir(folder.path)  # noqa: PTH208 - only whether it may be read
     except OSError as error:
-        found = f"cannot be read ({error.strerror})"
-        wanted = "run as its owner, or permit reading it"
-        raise LedgerError(Problem(file=str(folder.path), found=found, wanted=wanted)) from error
+        raise _unreadable(folder.path, f"cannot be read ({error.strerror})") from error
     if not expect and not any((folder.ledgers(), _lies(folder, HEAD), _lies(folder, PRUNED))):
         report.notes.append(f"nothing to verify: there is no ledger yet in {folder.path}")
         return report
@@ -92,8 +90,7 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
     for path in folder.ledgers():
         if not os.access(path, os.R_OK) and path.exists():
             # nobody can say anything of it, nor of what it follows
-            wanted = "run as its owner, or permit reading it"
-            raise LedgerError(Problem(file=str(path), found="may not be read", wanted=wanted))
+            raise _unreadable(path, "may not be read")
         ledger, wrong = verify_ledger(path)
         report.wrong += wrong
         if ledger is None or wrong:
@@ -130,6 +127,17 @@ def verify_row(folder: HostFolder, expect: str = "") -> Report:
 
 def _lies(folder: HostFolder, name: str) -> bool:
     return os.path.lexists(folder.path / name)
+
+
+def _unreadable(path: Path, found: str) -> LedgerError:
+    wanted = "run as its owner, or permit reading it"
+    return LedgerError(Problem(file=str(path), found=found, wanted=wanted))
+
+
+def _missing(ledger: Ledger) -> str:
+    """Say that what a ledger follows is not there."""
+    where = Path(ledger.file).parent / str(ledger.row["previous"]["file"])
+    return f"{where}: missing: {Path(ledger.file).name} follows it"
 
 
 def _ledgers(count: int) -> str:
@@ -200,9 +208,8 @@ def _gaps(
         previous = ledger.row["previous"]
         if previous is None or str(previous["digest"]) in {*by_digest, *pruned}:
             continue
-        where = Path(ledger.file).parent / str(previous["file"])
-        if where.name not in altered:
-            report.wrong.append(f"{where}: missing: {Path(ledger.file).name} follows it")
+        if Path(str(previous["file"])).name not in altered:
+            report.wrong.append(_missing(ledger))
 
 
 def _compare_head(
@@ -281,7 +288,7 @@ def _walk(
         elif where.name in altered:
             report.wrong.append(f"{where}: not the ledger that {Path(ledger.file).name} follows")
         else:
-            report.wrong.append(f"{where}: missing: {Path(ledger.file).name} follows it")
+            report.wrong.append(_missing(ledger))
         return seen
 
 
