@@ -62,6 +62,12 @@ def altered(path, **changes):
     path.write_bytes(pretty(content))
 
 
+def test_a_row_of_one_ledger_is_said_to_be_that(tmp_path):
+    session = run_here(tmp_path)
+    report = verify_row(session.folder)
+    assert report.good == [f"1 ledger in a row, newest {session.path.name}"]
+
+
 def test_a_whole_row_verifies_and_says_what_cannot_be_seen(row):
     folder, files = row
     report = verify_row(folder)
