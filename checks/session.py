@@ -40,7 +40,7 @@ from checks.ledger.journal import Journal
 from checks.ledger.schema import read_ledger, whole
 from checks.ledger.store import Head, HostFolder
 from checks.machine.facts import Clock
-from checks.machine.probe import history_facts
+from checks.machine.probe.clock import history_facts
 
 WAIT_S = 60.0
 """How long a run waits for another one of the same host."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -227,5 +228,7 @@ def load_areas() -> Registry:
     """Import every area, so that its probes, checks and controls are registered."""
     for area in AREAS:
         for room in ("probe", "judge", "controls"):
-            importlib.import_module(f"checks.{area}.{room}")
+            module = importlib.import_module(f"checks.{area}.{room}")
+            for topic in pkgutil.iter_modules(getattr(module, "__path__", ())):
+                importlib.import_module(f"{module.__name__}.{topic.name}")
     return REGISTRY

@@ -137,7 +137,7 @@ def test_a_container_sees_its_own_limit_and_says_that_there_may_be_more(tmp_path
 
 
 def test_without_a_process_of_its_own_a_tree_shows_no_cgroups(tmp_path):
-    from checks.machine.probe import read_memory
+    from checks.machine.probe.memory import read_memory
 
     box = plain_box()
     del box.recorded["pid"]

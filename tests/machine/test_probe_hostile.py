@@ -25,7 +25,7 @@ from checks.core.profile import Hardware, Paths, Profile, Serve
 from checks.core.registry import load_areas
 from checks.core.runner import Runner, receive
 from checks.core.world import World
-from checks.machine.probe import history_facts
+from checks.machine.probe.clock import history_facts
 from tests.support.boxes import NVIDIA_VERSION, Box, add_gpu, arm_board, plain_box
 from tests.support.layouts import CGROUP, V1_CPU, V1_CPUSET, V1_NAMED, lines_1
 

@@ -9,7 +9,9 @@ import pytest
 from checks.core.codec import encode
 from checks.core.facts import Blind, Unseen
 from checks.core.world import World
-from checks.machine.probe import read_devices, read_identity, read_memory
+from checks.machine.probe.devices import read_devices
+from checks.machine.probe.identity import read_identity
+from checks.machine.probe.memory import read_memory
 from tests.support.boxes import ID, PID, add_gpu, arm_board, h100_box, plain_box, wsl_box
 
 DMI = "/sys/class/dmi/id"

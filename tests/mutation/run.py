@@ -1,7 +1,7 @@
 """Changes the judges, one small change at a time, and sees whether the tests notice.
 
     make mutate                                       every judge, and the code that judges lean on
-    make mutate ARGS='checks/machine/judge.py'        these files alone
+    make mutate ARGS='checks/machine/judge/cpu.py'        these files alone
 
 The changes ("mutants") are cosmic-ray's. Its own runner starts a new Python for each, which takes
 seconds; here each runs in a fork of one process that has everything imported but the changed
@@ -354,9 +354,18 @@ def tests_of(path: str) -> tuple[str, ...]:
     """Name the tests that must notice a change of a module."""
     if path in TESTS:
         return TESTS[path]
-    area = Path(path).parent.name
-    own = sorted((ROOT / "tests" / area).glob("test_judge*.py"))
+    room = Path(path).parent
+    if room.name == "judge":  # a file a topic, and so are its tests
+        own = [ROOT / "tests" / room.parent.name / f"test_judge_{Path(path).stem}.py"]
+    else:
+        own = sorted((ROOT / "tests" / room.name).glob("test_judge*.py"))
     return (CONTROLS, *(str(file.relative_to(ROOT)) for file in own))
+
+
+def judge_modules(root: Path) -> list[str]:
+    """List the files that hold judges: `judge.py` of an area, or the topics in its `judge/`."""
+    found = [*root.glob("checks/*/judge.py"), *root.glob("checks/*/judge/*.py")]
+    return sorted(str(path.relative_to(root)) for path in found if path.name != "__init__.py")
 
 
 def report(path: str, at_once: int, known: list[Excuse]) -> list[str]:
@@ -452,7 +461,7 @@ def main() -> int:
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    found = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("checks/*/judge.py"))
+    found = judge_modules(ROOT)
     known = excuses(EQUIVALENT)
     wrong = []
     at_once = len(os.sched_getaffinity(0))

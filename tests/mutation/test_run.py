@@ -77,15 +77,15 @@ run = importlib.util.module_from_spec(spec)
 sys.modules[spec.name] = run
 spec.loader.exec_module(run)
 sys.path.insert(0, os.getcwd())
-path = "checks/machine/judge.py"
+path = "checks/machine/judge/cpu.py"
 source = open(path, encoding="utf-8").read()
 def mutant(text):
     return run.Mutant(path, "planted", "", 1, "", text, False)
 gross = source.replace("if threads > seen.effective_cpus:", "if False:")
 assert gross != source
-broken = source.replace("MIB = 2**20", "MIB = nothing")
+broken = source.replace("MOST_NAMED = 8", "MOST_NAMED = nothing")
 print(run.run_all([mutant(source), mutant(gross), mutant(broken)], run.tests_of(path), 2))
-import checks.machine.judge
+import checks.machine.judge.cpu
 print(run.run_all([mutant(source)], run.tests_of(path), 1))
 """
 

@@ -117,7 +117,6 @@ def test_the_error_of_a_profile_shows_none(wrong, tmp_path):
 PLUGIN = f"""
 import os
 import pytest
-from checks.machine import judge, probe
 
 class Planted:
     def pytest_preflight_finding(self, finding):

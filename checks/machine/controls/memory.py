@@ -1,0 +1,58 @@
+"""Just enough memory, and a little less."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from checks.core.facts import Blind, Unseen
+from checks.core.registry import control
+from checks.machine.controls.identity import IDENTITY, VM
+from checks.machine.facts import (
+    Memory,
+    MemoryGroups,
+    MemoryLimit,
+    MemoryWanted,
+)
+from checks.machine.judge.memory import FITTED_TOLERANCE_RATIO
+
+_NONE = Unseen(Blind.ABSENT, "planted")
+_MEMORY = Memory(
+    total_bytes=1_000,
+    available_bytes=500,
+    fitted_bytes=_NONE,
+    dimm_serials=_NONE,
+    groups=MemoryGroups(limits=(), above_unseen=False),
+)
+_MEMORY_WANTED = MemoryWanted(value=1_000, lower=970, upper=1_020, fitted_bytes=None)
+for _total, _cause in (
+    (970, ""),
+    (1_020, ""),
+    (969, "less-memory-than-declared"),
+    (1_021, "more-memory-than-declared"),
+):
+    control(
+        "machine.memory.total",
+        (replace(_MEMORY, total_bytes=_total), IDENTITY),
+        _MEMORY_WANTED,
+        fails=_cause,
+        passes=not _cause,
+    )
+_TIB = 2**40
+_LARGE = MemoryWanted(value=_TIB, lower=0.97 * _TIB, upper=1.03 * _TIB, fitted_bytes=_TIB)
+_LEAST = int(_TIB * (1 - FITTED_TOLERANCE_RATIO)) + 1
+_ALL = replace(_MEMORY, total_bytes=int(0.985 * _TIB), fitted_bytes=_LEAST)
+_ONE_LESS = replace(_ALL, fitted_bytes=_LEAST - 1)
+control("machine.memory.total", (_ALL, IDENTITY), _LARGE, passes=True)
+control("machine.memory.total", (_ONE_LESS, IDENTITY), _LARGE, fails="less-memory-than-declared")
+control("machine.memory.total", (_ONE_LESS, VM), _LARGE, passes=True)
+control("machine.memory.available", _MEMORY, 500, passes=True)
+control("machine.memory.available", _MEMORY, 501, fails="memory-in-use")
+for _used, _cause in ((100, ""), (101, "memory-limited")):
+    _limit = MemoryLimit(source="memory.max", limit_bytes=500, used_bytes=_used, file_bytes=40)
+    control(
+        "machine.memory.available",
+        replace(_MEMORY, groups=MemoryGroups(limits=(_limit,), above_unseen=False)),
+        440,
+        fails=_cause,
+        passes=not _cause,
+    )

@@ -1,0 +1,204 @@
+"""Whether all the memory is there, and enough of it free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checks.core.expectation import Basis, Case, Expected, NotDeclared, Wanted
+from checks.core.facts import BOX, Blind, Unseen
+from checks.core.finding import Judgement, fail, ok, unknown
+from checks.core.judging import if_recorded, of_hardware
+from checks.core.registry import check
+from checks.core.units import bytes_text
+from checks.core.verdict import Reason
+from checks.machine.facts import (
+    Identity,
+    Memory,
+    MemoryWanted,
+)
+
+MEMORY_TOLERANCE_RATIO = 0.03
+KERNEL_RESERVE_BYTES = 600 * 2**20
+"""What a kernel may keep of a small machine's memory; no memory module is this small (assumed)."""
+FITTED_TOLERANCE_RATIO = 0.005
+"""What firmware may keep for itself; the most that is known is 16 bytes for each 4 KiB, the table
+of page owners of AMD's SEV-SNP (AMD64 Architecture Programmer's Manual, volume 2, 15.36.3)."""
+FITTED_TOLERANCE_BYTES = 4 * 2**30
+"""Two of the largest memory blocks of x86 (2 GiB, MAX_BLOCK_SIZE of arch/x86/mm/init_64.c)."""
+
+
+def _memory_total(expected: Expected) -> Iterator[Case[MemoryWanted]]:
+    hardware = expected.profile.hardware
+    number = expected.number("machine.memory.total", BOX)
+    if hardware.memory_total_bytes is not None:
+        total = hardware.memory_total_bytes
+        ratio = hardware.memory_tolerance_ratio
+        slack = (
+            max(total * MEMORY_TOLERANCE_RATIO, KERNEL_RESERVE_BYTES)
+            if ratio is None
+            else total * ratio
+        )
+        value = MemoryWanted(
+            value=total,
+            lower=total - slack,
+            upper=total + slack,
+            # who gives a tolerance has a reason, which holds of the modules as well
+            fitted_bytes=total if ratio is None else None,
+        )
+        yield Case(subject=BOX, wanted=of_hardware(expected, "memory_total_bytes", value))
+    elif number is not None:
+        wanted = Wanted(
+            value=MemoryWanted(
+                value=number.bounds.value,
+                lower=number.bounds.lower,
+                upper=number.bounds.upper,
+                fitted_bytes=None,
+            ),
+            basis=Basis(number.basis),
+            source=f"{number.source} {number.measured_at}".strip(),
+            premise=number.premise,
+        )
+        yield Case(subject=BOX, wanted=wanted)
+    else:
+        fact = "not declared: hardware.memory_total_bytes"
+        yield Case(subject=BOX, wanted=NotDeclared(fact=fact))
+
+
+@check(
+    "machine.memory.total",
+    sees=(Memory, Identity),
+    cases=_memory_total,
+    unit="By",
+    premise=("memory",),
+    causes={
+        "less-memory-than-declared": "memory is missing: a module that is dead, unseated, or left "
+        "out, or a limit in firmware or on the kernel command line",
+        "more-memory-than-declared": "the box has more memory than its profile says",
+    },
+)
+def memory_total_as_declared(seen: Memory, box: Identity, wanted: MemoryWanted) -> Judgement:
+    """All the memory that is declared is there.
+
+    Looks at MemTotal of /proc/meminfo and at the kernel's memory blocks in sysfs. Fails where
+    MemTotal is off the profile's hardware.memory_total_bytes, or off a measured number, by more
+    than the tolerance: hardware.memory_tolerance_ratio, or 3 % and at least 600 MiB, since the
+    kernel keeps some back. It keeps none of the memory blocks back: on bare metal these may fall
+    short by 0.5 % and at least 4 GiB, so that one module of many is missed as well.
+    What to do: look for the missing module in the board's own log (`ipmitool sel list`,
+    `dmidecode -t memory` as root), reseat or replace it, rerun.
+    """
+    observed = {"memory_total_bytes": seen.total_bytes}
+    expected = {
+        "memory_total_bytes": wanted.value,
+        "memory_min_bytes": wanted.lower,
+        "memory_max_bytes": wanted.upper,
+    }
+    says = f"{bytes_text(seen.total_bytes)} of memory, {bytes_text(wanted.value)} wanted"
+    missing = wanted.lower is not None and not seen.total_bytes >= wanted.lower
+    nominal = wanted.fitted_bytes
+    # a hypervisor gives what it likes, and not always all that a price list says
+    if nominal is not None and not missing and box.hypervisor == "none":
+        fitted = seen.fitted_bytes
+        if not isinstance(fitted, Unseen):
+            slack = max(nominal * FITTED_TOLERANCE_RATIO, FITTED_TOLERANCE_BYTES)
+            observed["memory_fitted_bytes"] = fitted
+            expected["memory_fitted_min_bytes"] = nominal - slack
+            if not fitted >= nominal - slack:
+                missing = True
+                says = f"{bytes_text(fitted)} of memory fitted, {bytes_text(nominal)} wanted"
+    if missing:
+        return fail(
+            "less-memory-than-declared",
+            says,
+            remedy="find the missing module (`dmidecode -t memory` as root, the board's event "
+            "log), reseat or replace it (on a virtual machine: what the hypervisor gives it); rerun",
+            observed=observed,
+            expected=expected,
+        )
+    if wanted.upper is not None and not seen.total_bytes <= wanted.upper:
+        return fail(
+            "more-memory-than-declared",
+            says,
+            remedy="check that this is the box that --host names; then correct "
+            "hardware.memory_total_bytes in its profile and rerun",
+            observed=observed,
+            expected=expected,
+        )
+    return ok(says, observed=observed, expected=expected)
+
+
+def _memory_available(expected: Expected) -> Iterator[Case[int]]:
+    key = "memory_available_min_bytes"
+    value = getattr(expected.profile.hardware, key)
+    if value is None:
+        yield Case(subject=BOX, wanted=NotDeclared(fact=f"not declared: hardware.{key}"))
+        return
+    yield Case(subject=BOX, wanted=of_hardware(expected, key, value))
+
+
+@check(
+    "machine.memory.available",
+    sees=Memory,
+    cases=_memory_available,
+    blocked_by=("machine.memory.total",),
+    causes={
+        "memory-in-use": "something holds memory that this box's work needs",
+        "memory-limited": "a cgroup leaves the suite, and what is started from where it runs, less "
+        "memory than this box's work needs",
+    },
+)
+def memory_available(seen: Memory, wanted: int) -> Judgement:
+    """Enough memory is free for what the box is for.
+
+    Looks at MemAvailable of /proc/meminfo: what can be had without swapping; and at the memory
+    limits of the cgroups that the suite runs in, less what is used there and is no cached file.
+    Fails where one of them is below the profile's hardware.memory_available_min_bytes.
+    What to do: find what holds it (`ps aux --sort -rss | head`) and stop it, or raise the limit
+    of the container or unit; rerun.
+    """
+    says = f"{bytes_text(seen.available_bytes)} available, {bytes_text(wanted)} wanted"
+    observed = {"memory_available_bytes": seen.available_bytes}
+    expected = {"memory_available_min_bytes": wanted}
+    if not seen.available_bytes >= wanted:
+        return fail(
+            "memory-in-use",
+            says,
+            remedy="find what holds it (`ps aux --sort -rss | head`), stop it, and rerun",
+            observed=observed,
+            expected=expected,
+        )
+    groups = if_recorded(lambda: seen.groups)
+    if isinstance(groups, Unseen):
+        if groups.reason is Blind.NOT_RECORDED:
+            note = f"whether a cgroup limits memory was not seen: {groups}"
+            return ok(says, observed=observed, expected=expected, notes=(note,))
+        return unknown(
+            Reason.NOT_OBSERVABLE,
+            f"{says}; whether a cgroup leaves less was not seen: {groups}",
+            remedy=groups.remedy,
+            observed=observed,
+            expected=expected,
+        )
+    evidence = tuple(
+        f"{limit.source}: {bytes_text(limit.limit_bytes)}, {bytes_text(limit.used_bytes)} used, "
+        f"{bytes_text(limit.file_bytes)} of it cached files"
+        for limit in groups.limits
+    )
+    above = "cgroups above the mounted root may limit further; they cannot be seen here"
+    notes = (above,) if groups.above_unseen else ()
+    if groups.limits:
+        least = groups.limits[0]
+        observed["memory_group_left_bytes"] = least.left_bytes
+        if not least.left_bytes >= wanted:
+            return fail(
+                "memory-limited",
+                f"{bytes_text(least.left_bytes)} left by {least.source}, {bytes_text(wanted)} wanted",
+                remedy=f"raise the limit {least.source} (`docker run --memory`, `resources.limits` "
+                "of the pod, `MemoryMax=` of the unit), stop what else uses memory in that cgroup, "
+                "or run the suite where the work will run; rerun",
+                observed=observed,
+                expected=expected,
+                notes=notes,
+                evidence=evidence,
+            )
+    return ok(says, observed=observed, expected=expected, notes=notes, evidence=evidence)

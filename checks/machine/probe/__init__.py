@@ -1,0 +1,1 @@
+"""Looks at the machine: files of /proc, /sys and /etc, clocks, file systems. Judges nothing."""
