@@ -536,7 +536,8 @@ def _numbers(check: Check, expected: Expected) -> list[str]:
     for case in cases_of(check, expected):
         if isinstance(case.wanted, Wanted):
             source = f"({case.wanted.basis.value}: {case.wanted.source})"
-            words = redact_text(_in_words(case.wanted.value, check.unit), ENVIRONMENT_SECRETS)
+            unit = check.measures.unit if check.measures else ""
+            words = redact_text(_in_words(case.wanted.value, unit), ENVIRONMENT_SECRETS)
             lines.append(
                 f"{case.subject}: {words} {source}" if words else f"{case.subject}: {source}"
             )

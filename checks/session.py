@@ -110,11 +110,23 @@ class Session:
         """List the subjects of a check under this profile."""
         return [case.subject for case in cases_of(check, self.loaded.expected)]
 
+    @cached_property
+    def newer(self) -> tuple[str, ...]:
+        """Name the checks that the replayed run did not know: its ledger cannot hold what they see.
+
+        Under other expectations (--expected) they are asked all the same, and say so.
+        """
+        if self.replayed is None or self.options.expected:
+            return ()
+        known = {row["check"] for row in self.replayed.row["findings"]}
+        return tuple(name for name in self.registry.checks if name not in known)
+
     def planned(self) -> list[tuple[str, str]]:
         """List every check and subject that applies to this host."""
         return [
             (check.name, subject)
             for check in self.registry.checks.values()
+            if check.name not in self.newer
             for subject in self.cases(check)
         ]
 
@@ -152,6 +164,9 @@ class Session:
         recorded_of = "" if self.replayed is None else str(self.replayed.row["host"])
         if recorded_of and recorded_of != self.options.host and not self.options.expected:
             self.notices.append(OTHER_REPLAYED + recorded_of)
+        if self.newer:
+            names = ", ".join(self.newer)
+            self.notices.append(f"not judged, for the replayed run did not know them yet: {names}")
         started_s = time.time()
         run_id = secrets.token_hex(8)
         begin = self._begin_row(run_id, started_s)
@@ -264,10 +279,10 @@ class Session:
             world=self.world,
         )
 
-    def judge(self, check: str, subject: str) -> Finding:
-        """Find out about one subject of one check."""
+    def judge(self, check: str, subject: str) -> tuple[Finding, ...]:
+        """Find out about one subject of one check: one finding, or one for each that it found."""
         assert self.runner is not None  # noqa: S101 - tests run after begin()
-        return self.runner.judge(check, subject)
+        return self.runner.judge_all(check, subject)
 
     def not_run(self, check: str, subject: str, why: str) -> None:
         """Record that a check will not run, and why; what does not apply here says that instead."""
@@ -282,7 +297,7 @@ class Session:
         """Record of each check that has no finding yet that it will not run, and why."""
         assert self.runner is not None  # noqa: S101 - as above
         for key in keys:
-            if key not in self.runner.findings:
+            if key not in self.runner.answers:
                 self.not_run(*key, why)
 
     def look(self) -> None:

@@ -154,7 +154,11 @@ class Suite:
             item
             for item in items
             if (key := key_of(item))
-            and (key in self.session.left_out or not in_scope(key[0], only or ALL))
+            and (
+                key in self.session.left_out
+                or key[0] in self.session.newer
+                or not in_scope(key[0], only or ALL)
+            )
         ]
         if outside:
             items[:] = [item for item in items if item not in outside]
@@ -238,13 +242,14 @@ class Suite:
         raise Interrupted(self.interrupted_by)
 
     def judge(self, check: str, subject: str) -> Finding:
-        """Find out about one subject and tell whoever listens."""
+        """Find out about one subject, tell whoever listens, and give the worst that was found."""
         try:
-            finding = self.session.judge(check, subject)
+            found = self.session.judge(check, subject)
         except StoreError as error:
             self._no_room(error)
-        self.config.hook.pytest_preflight_finding(finding=finding)
-        return finding
+        for finding in found:
+            self.config.hook.pytest_preflight_finding(finding=finding)
+        return max(found, key=lambda finding: LOOKS[finding.verdict].severity)
 
     def judge_of(self, item: pytest.Item) -> Callable[[], Finding]:
         """Give the function that judges the subject of a test.

@@ -12,7 +12,7 @@ from checks.core.coverage import NOT_COVERED
 from checks.core.facts import Facts, Unseen
 from checks.core.registry import AREAS, Registry, load_areas
 from checks.core.runner import run_controls
-from checks.core.verdict import Verdict
+from checks.core.verdict import LOOKS, Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 REGISTRY = load_areas()
@@ -45,6 +45,14 @@ COMPONENTS = {
 # Controls
 
 
+def worst(check, control):
+    """Give what a judge says of a control; of several subjects that it finds, the worst."""
+    said = check.judge(*control.seen, control.wanted)
+    if not check.finds:
+        return said
+    return max(said.values(), key=lambda one: LOOKS[one.verdict].severity)
+
+
 def test_each_control_comes_out_as_it_says():
     for check in CHECKS:
         outcome = run_controls(check)
@@ -54,7 +62,7 @@ def test_each_control_comes_out_as_it_says():
 @each_check
 def test_each_must_fail_control_fails_with_the_cause_that_it_names(check):
     for number, control in enumerate(check.controls, 1):
-        said = check.judge(*control.seen, control.wanted)
+        said = worst(check, control)
         if control.fails:
             assert (said.verdict, said.cause) == (Verdict.FAIL, control.fails), number
         else:
@@ -101,7 +109,7 @@ def test_each_cause_has_a_slug_and_a_text(check):
 @each_check
 def test_each_fail_tells_what_to_do_and_how_to_see_that_it_worked(check):
     for control in check.controls:
-        said = check.judge(*control.seen, control.wanted)
+        said = worst(check, control)
         if control.fails:
             assert len(said.remedy) > 30
             assert "rerun" in said.remedy
@@ -115,7 +123,7 @@ def test_each_fail_tells_what_to_do_and_how_to_see_that_it_worked(check):
 @each_check
 def test_each_number_of_a_judgement_has_its_unit_in_its_name(check):
     for control in check.controls:
-        said = check.judge(*control.seen, control.wanted)
+        said = worst(check, control)
         for side in (said.observed, said.expected):
             for name, value in side.items():
                 if isinstance(value, int | float) and not isinstance(value, bool):
@@ -154,6 +162,16 @@ def test_each_premise_is_described_by_facts_of_some_probe():
                 described.add(node.value)
     for check in CHECKS:
         assert set(check.premise) <= described, check.name
+
+
+@each_check
+def test_what_may_be_accepted_is_observed_by_some_control(check):
+    """Else `accept` would find nothing to take, or take what has no unit."""
+    if check.measures is not None:
+        said = [worst(check, control) for control in check.controls]
+        assert any(check.measures.quantity in one.observed for one in said)
+        open_ = check.measures.lower_ratio is None and check.measures.upper_ratio is None
+        assert open_ == (check.measures.unit == "")
 
 
 @each_check

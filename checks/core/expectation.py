@@ -67,6 +67,8 @@ class Case(Generic[V]):
 
     subject: str
     wanted: Wanted[V] | NotDeclared | Missing
+    others: tuple[Wanted[V], ...] = ()
+    """The same, measured on other kinds of its premise: the one that fits the box is taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +82,16 @@ class Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class Expectation:
-    """One measured or specified number, as `measured/<host>.toml` holds it."""
+    """One measured or specified number or text, as `measured/<host>.toml` holds it."""
 
     check: str = setting("Id of the check, such as `machine.memory.total`.")
     subject: str = setting("Subject, as the report shows it in brackets.", default="box")
-    value: float = setting("The number, in the unit below.")
-    unit: str = setting("UCUM unit: By, s, W, Cel, By/s, 1.", pattern=r"[A-Za-z0-9/%.{}_-]{1,32}")
+    value: str | float = setting("The number, in the unit below; or a text, without a unit.")
+    unit: str = setting(
+        "UCUM unit of a number: By, s, W, Cel, By/s, 1.",
+        default="",
+        pattern=r"[A-Za-z0-9/%.{}_-]{0,32}",
+    )
     lower_ratio: float | None = setting(
         "Largest allowed shortfall as a ratio of the value (-0.03); left out = open.",
         default=None,
@@ -114,6 +120,13 @@ class Expectation:
 
     def problems(self) -> Iterator[tuple[str, str, str]]:
         """Find what one key alone cannot show: a number against which nothing can fail."""
+        if isinstance(self.value, str):
+            if self.unit or self.lower_ratio is not None or self.upper_ratio is not None:
+                wanted = "wanted: a number, for there is a unit or a ratio; a text takes neither"
+                yield "value", f"found {self.value!r}", wanted
+            return
+        if not self.unit:
+            yield "unit", "missing", "wanted: the unit of the number, such as By or s"
         bounds = self.bounds
         if bounds.lower is None and bounds.upper is None:
             wanted = "give lower_ratio or upper_ratio: with both sides open nothing can fail"
@@ -126,18 +139,19 @@ class Expectation:
 
     @property
     def bounds(self) -> Bounds:
-        """The number with its tolerance."""
-        slack = abs(self.value)
+        """The number with its tolerance; nothing is a number of a text."""
+        value = math.nan if isinstance(self.value, str) else self.value
+        slack = abs(value)
         return Bounds(
-            value=self.value,
-            lower=None if self.lower_ratio is None else self.value + slack * self.lower_ratio,
-            upper=None if self.upper_ratio is None else self.value + slack * self.upper_ratio,
+            value=value,
+            lower=None if self.lower_ratio is None else value + slack * self.lower_ratio,
+            upper=None if self.upper_ratio is None else value + slack * self.upper_ratio,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectationFile:
-    """A file of measured numbers for one host."""
+    """A file of what was measured on one host."""
 
     schema: int = setting("Version of this format.", choices=(1,))
     expectation: tuple[Expectation, ...] = setting("The numbers.", default=())
@@ -152,9 +166,6 @@ class Expected:
     """Name of the profile's file, for messages; empty for `local`."""
     numbers: tuple[Expectation, ...] = ()
 
-    def number(self, check: str, subject: str) -> Expectation | None:
-        """Find the measured number for a check and a subject."""
-        for entry in self.numbers:
-            if (entry.check, entry.subject) == (check, subject):
-                return entry
-        return None
+    def measured(self, check: str, subject: str) -> tuple[Expectation, ...]:
+        """Find what was measured for a check and a subject: one entry a kind of its premise."""
+        return tuple(row for row in self.numbers if (row.check, row.subject) == (check, subject))

@@ -27,6 +27,8 @@ class Blind(str, Enum):
     """The recording that is judged does not hold it."""
     NOT_ASKED = "not-asked"
     """Nothing names it, so nobody looked."""
+    BUSY = "busy"
+    """Looking would compete with what the box is doing."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,10 @@ class Facts:
     def components(self) -> Iterable[Component]:
         """Give the parts of the box that these facts describe; most facts describe none."""
         return ()
+
+    def busy(self) -> str:
+        """Say what the box is busy with that a load would compete with; empty: nothing."""
+        return ""
 
     def __getattr__(self, name: str) -> object:
         """Say that a declared field is missing from the recording."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
-from checks.core.expectation import Basis, Expected, Wanted
-from checks.core.facts import Blind, NotRecordedError, Unseen
+from checks.core.expectation import Basis, Case, Expectation, Expected, NotDeclared, Wanted
+from checks.core.facts import BOX, Blind, NotRecordedError, Unseen
 
 V = TypeVar("V")
 
@@ -33,6 +33,48 @@ def of_hardware(expected: Expected, key: str, value: V) -> Wanted[V]:
         basis=Basis.ASSUMED if assumed else Basis.DECLARED,
         source=f"{expected.profile_file}: hardware.{key}",
     )
+
+
+def hardware_case(
+    expected: Expected,
+    check: str,
+    key: str,
+    of_profile: Callable[[Any], V],
+    of_measured: Callable[[Expectation], V],
+) -> Case[V]:
+    """Make the case of a key of the profile's [hardware] that may also have been measured.
+
+    What somebody declared comes first, then what was measured, then what was only detected.
+
+    Args:
+        expected: all that this run compares with.
+        check: id of the check.
+        key: of [hardware].
+        of_profile: what the judge wants, of the key's value.
+        of_measured: the same of a measured value.
+
+    """
+    value = getattr(expected.profile.hardware, key)
+    own = None if value is None else of_hardware(expected, key, of_profile(value))
+    measured = [
+        Wanted(
+            value=of_measured(entry),
+            basis=Basis(entry.basis),
+            source=f"{entry.source} {entry.measured_at}".strip(),
+            premise=entry.premise,
+        )
+        for entry in expected.measured(check, BOX)
+    ]
+    if own is not None and (own.basis is Basis.DECLARED or not measured):
+        return Case(subject=BOX, wanted=own)
+    if measured:
+        return Case(subject=BOX, wanted=measured[0], others=tuple(measured[1:]))
+    return Case(subject=BOX, wanted=NotDeclared(fact=f"not declared: hardware.{key}"))
+
+
+def text_case(expected: Expected, check: str, key: str) -> Iterator[Case[str]]:
+    """Make the case of a text of the profile's [hardware]."""
+    yield hardware_case(expected, check, key, str, lambda entry: str(entry.value))
 
 
 def utc(at_s: float) -> str:

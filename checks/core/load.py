@@ -16,7 +16,7 @@ from checks.core.errors import InputError, Problem, ProfileError, UsageError
 from checks.core.expectation import Expectation, ExpectationFile, Expected
 from checks.core.paths import is_checkout
 from checks.core.profile import LOCAL, Profile
-from checks.core.reader import read_document
+from checks.core.reader import read_document, show
 from checks.core.redact import ENVIRONMENT_SECRETS, redact
 from checks.core.toml import Document, load_toml
 
@@ -56,15 +56,15 @@ def known_hosts(folders: Sequence[Path]) -> list[str]:
 
 
 def load_host(
-    host: str, folders: Sequence[Path], checks: Mapping[str, str] | None = None
+    host: str, folders: Sequence[Path], checks: Mapping[str, str | None] | None = None
 ) -> Loaded:
     """Load profile and numbers of a host.
 
     Args:
         host: its name, or `local` for the empty profile.
         folders: where to look, first found first.
-        checks: known check ids, each with the unit of the measured number that it takes, to find
-            slips in the files; None: not compared.
+        checks: known check ids, each with the unit of what may be measured for it (empty: a text;
+            None: nothing may), to find slips in the files; None: not compared.
 
     Raises:
         UsageError: no such host, or a name that cannot be one.
@@ -115,7 +115,7 @@ def load_host(
     )
 
 
-def _read_profile(path: Path, checks: Mapping[str, str] | None) -> tuple[Profile, Source]:
+def _read_profile(path: Path, checks: Mapping[str, str | None] | None) -> tuple[Profile, Source]:
     document = load_toml(path)
     problems = _slips(document, _named_checks(document.data), checks)
     try:
@@ -145,23 +145,29 @@ def _with_words(profile: Json) -> Json:
 
 
 def _number_slips(
-    document: Document, entries: Sequence[Expectation], checks: Mapping[str, str] | None
+    document: Document, entries: Sequence[Expectation], checks: Mapping[str, str | None] | None
 ) -> list[Problem]:
-    """Find measured numbers that no check would compare with, or only by mistake."""
+    """Find measured values that no check would compare with, or only by mistake."""
     named = [(f"expectation[{n}].check", entry.check) for n, entry in enumerate(entries)]
     problems = _slips(document, named, checks)
-    seen: set[tuple[str, str]] = set()
+    seen: list[tuple[str, str, dict[str, dict[str, str]]]] = []
     for index, entry in enumerate(entries):
+        known = checks is not None and entry.check in checks
         unit = (checks or {}).get(entry.check)
         key, found, wanted = f"expectation[{index}]", "", ""
-        if (entry.check, entry.subject) in seen:
-            found, wanted = f"a second number for {entry.check} [{entry.subject}]", "keep one"
-        elif unit == "":
-            key, found = f"{key}.check", f"{entry.check} takes no measured number"
+        of_what = (entry.check, entry.subject, entry.premise)
+        if of_what in seen:
+            found = f"a second value for {entry.check} [{entry.subject}] on the same premise"
+            wanted = "keep one"
+        elif known and unit is None:
+            key, found = f"{key}.check", f"{entry.check} takes no measured value"
             wanted = "remove the entry; what it compares with stands in the profile"
-        elif unit is not None and entry.unit != unit:
+        elif known and (unit == "") is not isinstance(entry.value, str):
+            key, found = f"{key}.value", f"found {show(entry.value)}"
+            wanted = f"wanted: a number of {unit}" if unit else "wanted: a text"
+        elif known and entry.unit != unit:
             key, found, wanted = f"{key}.unit", f"found {entry.unit!r}", f"wanted: {unit}"
-        seen.add((entry.check, entry.subject))
+        seen.append(of_what)
         if found:
             line = document.line(key)
             problems.append(
@@ -187,7 +193,7 @@ def _of(value: object, kind: type[T]) -> T:
 
 
 def _slips(
-    document: Document, named: Sequence[tuple[str, str]], checks: Mapping[str, str] | None
+    document: Document, named: Sequence[tuple[str, str]], checks: Mapping[str, str | None] | None
 ) -> list[Problem]:
     """Find names of checks that do not exist: a slip there would silently do nothing."""
     problems = []

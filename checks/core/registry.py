@@ -24,7 +24,7 @@ _ID = re.compile(r"[a-z0-9]+(\.[a-z0-9-]+)+")
 
 Read = Callable[[World, Any], "Facts | Unseen"]
 Targets = Callable[[Profile], Mapping[str, Any]]
-Judge = Callable[..., Judgement]
+Judge = Callable[..., "Judgement | Mapping[str, Judgement]"]
 Cases = Callable[[Expected], Iterable[Case[Any]]]
 
 
@@ -43,6 +43,27 @@ class Probe:
     targets: Targets
     """Subject = what `read` gets, from the profile."""
     deadline_s: float
+    always: bool = False
+    """Whether it is looked at even where no check asks for it: it describes components."""
+    load: str = ""
+    """What it puts on the box while it looks, in words for a report; empty: nothing to speak of."""
+    activity: bool = False
+    """Whether it tells what the box is busy with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """What of a finding `preflight accept` may turn into an expectation."""
+
+    quantity: str
+    """Its name among what was observed."""
+    unit: str
+    """UCUM: By, s, W, 1; empty for a text, which has to be the same again."""
+    lower_ratio: float | None = None
+    """How far below the accepted number a later one may lie, as a ratio of it; None: any."""
+    upper_ratio: float | None = None
+    bound: str = ""
+    """Name, among what was observed or expected, of what the number cannot exceed by nature."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +91,10 @@ class Check:
     premise: tuple[str, ...]
     causes: Mapping[str, str]
     blocked_by: tuple[str, ...]
-    unit: str
-    """Unit (UCUM) of the measured number that may stand for the profile; empty: it takes none."""
+    measures: Measure | None = None
+    """What a measured expectation may say of it; None: it takes none."""
+    finds: str = ""
+    """Where its subjects are found by looking, and not in the profile: what to say if there are none."""
     controls: list[Control] = dataclass_field(default_factory=list)
 
     @property
@@ -108,9 +131,17 @@ class Registry:
         """Find a facts class by the name that a ledger gives."""
         return next((p.sees for p in self.probes.values() if facts_name(p.sees) == name), None)
 
-    def units(self) -> dict[str, str]:
-        """Give the unit of the measured number that each check takes; empty where it takes none."""
-        return {check.name: check.unit for check in self.checks.values()}
+    def units(self) -> dict[str, str | None]:
+        """Give the unit of what may be measured for each check; None where it takes nothing."""
+        return {
+            check.name: check.measures.unit if check.measures else None
+            for check in self.checks.values()
+        }
+
+    def load_of(self, check: Check) -> str:
+        """Say what a check puts on the box; empty: nothing to speak of."""
+        loads = (self.probe_of(kind).load for kind in check.sees)
+        return ", ".join(dict.fromkeys(load for load in loads if load))
 
     def add_probe(self, probe: Probe) -> None:
         """Register a probe; a second one of the same name, or for the same facts, is a bug."""
@@ -122,6 +153,9 @@ class Registry:
             f.default is not f.default_factory for f in fields(probe.sees)
         ):
             raise ValueError(f"{probe.sees.__name__}: facts are dataclasses without defaults")
+        if probe.sees.components is not Facts.components and not probe.always:
+            # else its parts would seem removed in a run that asks for none of its checks
+            raise ValueError(f"probe {probe.name!r}: describes components, so wants always=True")
         self.probes[probe.name] = probe
 
     def add_check(self, check: Check) -> None:
@@ -138,9 +172,28 @@ REGISTRY = Registry()
 
 
 def probe(
-    name: str, *, sees: type[Facts], targets: Targets | None = None, deadline_s: float = 5.0
+    name: str,
+    *,
+    sees: type[Facts],
+    targets: Targets | None = None,
+    deadline_s: float = 5.0,
+    always: bool = False,
+    load: str = "",
+    activity: bool = False,
 ) -> Callable[[Read], Read]:
-    """Register a function that looks at the world, once for each target of the profile."""
+    """Register a function that looks at the world, once for each target of the profile.
+
+    Args:
+        name: dotted name of the probe.
+        sees: the facts that it gives.
+        targets: subjects, and what it gets for each; without: the box as a whole.
+        deadline_s: after this its child is ended.
+        always: look even where no check asks for it; for quick and quiet probes that describe
+            components.
+        load: what it puts on the box, in words: it is left out by --quick, and of a busy box.
+        activity: it tells what the box is busy with (`Facts.busy`).
+
+    """
 
     def register(read: Read) -> Read:
         REGISTRY.add_probe(
@@ -150,6 +203,9 @@ def probe(
                 read=read,
                 targets=targets or _box,
                 deadline_s=deadline_s,
+                always=always,
+                load=load,
+                activity=activity,
             )
         )
         return read
@@ -159,7 +215,15 @@ def probe(
 
 def supplied(name: str, *, sees: type[Facts]) -> None:
     """Register facts that the run itself hands over, such as the previous ledger."""
-    REGISTRY.add_probe(Probe(name=name, sees=sees, read=None, targets=_box, deadline_s=0.0))
+    REGISTRY.add_probe(
+        Probe(
+            name=name,
+            sees=sees,
+            read=None,
+            targets=_box,
+            deadline_s=0.0,
+        )
+    )
 
 
 def check(
@@ -170,7 +234,8 @@ def check(
     causes: Mapping[str, str],
     premise: tuple[str, ...] = (),
     blocked_by: tuple[str, ...] = (),
-    unit: str = "",
+    measures: Measure | None = None,
+    finds: str = "",
 ) -> Callable[[Judge], Judge]:
     """Register a judge.
 
@@ -181,7 +246,9 @@ def check(
         causes: slug of each way to fail, with its text.
         premise: components of the fingerprint that the verdict rests on.
         blocked_by: checks that explain this one when they fail.
-        unit: of the measured number that may stand for the profile; empty: it takes none.
+        measures: what may be measured and accepted for it; without: nothing.
+        finds: for a judge that gives a mapping, subject to judgement, of what its probe found:
+            what to say where that is empty, such as `no GPU on this box`.
 
     """
 
@@ -198,7 +265,8 @@ def check(
                 premise=premise,
                 causes=causes,
                 blocked_by=blocked_by,
-                unit=unit,
+                measures=measures,
+                finds=finds,
             )
         )
         return judge

@@ -23,7 +23,7 @@ from checks.core.finding import Finding, Judgement, not_applicable, unknown
 from checks.core.fingerprint import Part, fingerprint, premise_changes
 from checks.core.redact import ENVIRONMENT_SECRETS, redact, redact_text
 from checks.core.registry import Check, Probe, Registry, cases_of
-from checks.core.verdict import Reason, Verdict
+from checks.core.verdict import LOOKS, Reason, Verdict
 from checks.core.world import World
 
 Key = tuple[str, str]
@@ -46,8 +46,16 @@ class Recorder(Protocol):
     def controlled(self, outcome: ControlOutcome) -> None:
         """Record how the controls of a check came out."""
 
-    def found(self, finding: Finding, elapsed_s: float) -> None:
-        """Record a finding; returns only when it is on disk."""
+    def found(self, finding: Finding, elapsed_s: float, *, answers: str = "") -> None:
+        """Record a finding; returns only when it is on disk.
+
+        Args:
+            finding: what was found.
+            elapsed_s: how long that took.
+            answers: the planned subject of which this is the last finding; empty where others of
+                the same follow.
+
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +78,8 @@ class Runner:
     recorder: Recorder
     world: World
     with_controls: bool = True
+    allow_busy: bool = False
+    """Whether probes that load the box may run beside what it is busy with."""
     recorded: Mapping[Key, Observation] | None = None
     """Observations of the ledger that is replayed; None in a run that looks for itself."""
     recorded_end: str = ""
@@ -78,6 +88,8 @@ class Runner:
     """What the run itself hands over, by probe name."""
     observations: dict[Key, Observation] = field(default_factory=dict)
     findings: dict[Key, Finding] = field(default_factory=dict)
+    answers: dict[Key, tuple[Finding, ...]] = field(default_factory=dict)
+    """All findings of each planned check and subject: one, but where subjects are found by looking."""
     controls: dict[str, ControlOutcome] = field(default_factory=dict)
     _bytes: int = 0
     _cases: dict[str, tuple[Case[object], ...]] = field(default_factory=dict)
@@ -90,14 +102,23 @@ class Runner:
         return self._cases[check.name]
 
     def judge(self, check_name: str, subject: str) -> Finding:
-        """Find out about one subject of one check, once.
+        """Find out about one subject of one check, once; of several findings give the worst.
 
         Raises:
             UsageError: there is no such check or subject.
 
         """
-        if (check_name, subject) in self.findings:
-            return self.findings[check_name, subject]
+        return max(self.judge_all(check_name, subject), key=_severity)
+
+    def judge_all(self, check_name: str, subject: str) -> tuple[Finding, ...]:
+        """Find out about one subject of one check, once: one finding, or one for each that it found.
+
+        Raises:
+            UsageError: there is no such check or subject.
+
+        """
+        if (check_name, subject) in self.answers:
+            return self.answers[check_name, subject]
         check = self.registry.checks.get(check_name)
         if check is None:
             raise UsageError(f"there is no check {check_name!r}")
@@ -105,10 +126,14 @@ class Runner:
         if case is None:
             raise UsageError(f"{check_name} has no subject {subject!r} in this profile")
         started_s = time.monotonic()
-        finding = self._find(check, case)
-        self.findings[finding.key] = finding
-        self.recorder.found(finding, time.monotonic() - started_s)
-        return finding
+        found = self._find(check, case)
+        elapsed_s = (time.monotonic() - started_s) / len(found)
+        for finding in found:
+            self.findings[finding.key] = finding
+            last = subject if finding is found[-1] else ""
+            self.recorder.found(finding, elapsed_s, answers=last)
+        self.answers[check_name, subject] = found
+        return found
 
     def applies(self, check_name: str, subject: str) -> bool:
         """Whether there is anything to compare a subject of a check with."""
@@ -117,7 +142,15 @@ class Runner:
             case.subject == subject and isinstance(case.wanted, NotDeclared) for case in cases
         )
 
-    def _find(self, check: Check, case: Case[object]) -> Finding:
+    def _find(self, check: Check, case: Case[object]) -> tuple[Finding, ...]:
+        instead = self._instead(check, case)
+        if instead is not None:
+            return (instead,)
+        seen = [self.observe(self.registry.probe_of(kind), case.subject) for kind in check.sees]
+        return judge_case(check, case, seen, self._all_parts, load=self.registry.load_of(check))
+
+    def _instead(self, check: Check, case: Case[object]) -> Finding | None:
+        """Find what keeps a case from being judged at all; None where nothing does."""
         control = self._control(check)
         if control is not None:
             return make_finding(check, case, control)
@@ -133,8 +166,7 @@ class Runner:
                 remedy = f"mend {cause.name} first, then rerun"
                 judgement = unknown(Reason.BLOCKED_BY, says, remedy=remedy)
                 return make_finding(check, case, judgement, blocked_by=cause.name)
-        seen = [self.observe(self.registry.probe_of(kind), case.subject) for kind in check.sees]
-        return judge_case(check, case, seen, self._all_parts)
+        return None
 
     def _all_parts(self) -> Mapping[str, Part]:
         """Look at every component first: one that nobody has looked at yet has not changed."""
@@ -145,11 +177,9 @@ class Runner:
         """Find the fault that explains a subject: its own, or else one of the whole box."""
         cases = self.cases(self.registry.checks[name])
         own = [case for case in cases if case.subject == subject]
-        for case in own or cases:
-            finding = self.judge(name, case.subject)
-            if finding.verdict is Verdict.FAIL:
-                return finding
-        return None
+        found = [one for case in own or cases for one in self.judge_all(name, case.subject)]
+        fails = [finding for finding in found if finding.verdict is Verdict.FAIL]
+        return next((one for one in fails if one.subject == subject), next(iter(fails), None))
 
     def _control(self, check: Check) -> Judgement | None:
         """Judge the planted observations first; None where the check may be believed."""
@@ -210,6 +240,11 @@ class Runner:
             nothing = Unseen(Blind.NOT_ASKED, "nothing was handed over")
             seen = receive(probe.sees, encode(self.supplied.get(probe.name, nothing)))
             yield Observation(probe=probe.name, subject=BOX, seen=seen, elapsed_s=0.0)
+        elif probe.load and not self.allow_busy and (busy := self._busy()):
+            remedy = "stop it, or run with --allow-busy; then rerun"
+            kept = Unseen(Blind.BUSY, f"{probe.load} would compete: {busy}", remedy)
+            for subject in targets:
+                yield Observation(probe=probe.name, subject=subject, seen=kept, elapsed_s=0.0)
         else:
             read = probe.read
             work = {
@@ -224,6 +259,16 @@ class Runner:
                     elapsed_s=round(answer.elapsed_s, 6),
                 )
 
+    def _busy(self) -> str:
+        """Say what the box is busy with; empty: nothing."""
+        for probe in self.registry.probes.values():
+            if probe.activity:
+                seen = self.observe(probe, BOX).seen
+                busy = f"cannot be seen ({seen})" if isinstance(seen, Unseen) else seen.busy()
+                if busy:
+                    return busy
+        return ""
+
     def _recall(self, probe: Probe, subject: str) -> Observation:
         assert self.recorded is not None  # noqa: S101 - for the type checker
         kept = self.recorded.get((probe.name, subject))
@@ -237,11 +282,11 @@ class Runner:
     def look_at_components(self) -> None:
         """Probe the parts that no selected check asked for, so that the fingerprint is whole.
 
-        Only these, which are quick and quiet so far: a run that was asked for little must not start
+        Only these, which are quick and quiet: a run that was asked for little must not start
         servers or contact hosts.
         """
         for probe in self.registry.probes.values():
-            if probe.sees.components is not Facts.components:
+            if probe.always:
                 for subject in self._targets(probe):
                     self.observe(probe, subject)
 
@@ -265,7 +310,8 @@ def run_controls(check: Check) -> ControlOutcome:
     """Judge the planted observations of a check: each must fail with its cause, or pass."""
     wrong = ""
     for number, control in enumerate(check.controls, 1):
-        judgement = _judge(check, (*control.seen, control.wanted))
+        said = _judge(check, BOX, (*control.seen, control.wanted))
+        judgement = max(said.values(), key=_severity, default=not_applicable("nothing found"))
         came = judgement.cause if judgement.verdict is Verdict.FAIL else judgement.verdict.value
         must = control.fails or Verdict.PASS.value
         if came != must:
@@ -281,22 +327,57 @@ def judge_case(
     case: Case[object],
     seen: list[Observation],
     parts: Callable[[], Mapping[str, Part]],
-) -> Finding:
+    *,
+    load: str = "",
+) -> tuple[Finding, ...]:
     """Judge what was seen of one subject against what is wanted of it."""
-    wanted = case.wanted
-    assert isinstance(wanted, Wanted)  # noqa: S101 - the caller has dealt with the others
     for observation in seen:
         if isinstance(observation.seen, Unseen):
-            return make_finding(check, case, _blind(observation.probe, observation.seen))
-    if wanted.premise:
-        changed = premise_changes(wanted.premise, parts())
-        if changed:
-            names = ", ".join(changed)
-            says = f"the number was measured on another {names}: {wanted.source}"
-            remedy = f"measure again on this {names} and accept the new number"
-            return make_finding(check, case, unknown(Reason.PREMISE_CHANGED, says, remedy=remedy))
+            return (make_finding(check, case, _blind(observation.probe, observation.seen)),)
     facts = [observation.seen for observation in seen]
-    return make_finding(check, case, _judge(check, (*facts, wanted.value)))
+    wanted = _fitting(case, parts)
+    if isinstance(wanted, Judgement):
+        # what was measured now is kept with it, so that it can be accepted
+        assert isinstance(case.wanted, Wanted)  # noqa: S101 - as above
+        now = _judge(check, case.subject, (*facts, case.wanted.value)).get(case.subject)
+        observed = {} if now is None else now.observed
+        return (make_finding(check, case, replace(wanted, observed=observed), load=load),)
+    said = _judge(check, case.subject, (*facts, wanted.value))
+    return tuple(
+        make_finding(check, replace(case, subject=subject, wanted=wanted), judgement, load=load)
+        for subject, judgement in (said or {case.subject: not_applicable(check.finds)}).items()
+    )
+
+
+def _fitting(
+    case: Case[object], parts: Callable[[], Mapping[str, Part]]
+) -> Wanted[object] | Judgement:
+    """Choose what was measured on parts of the kinds that are there now."""
+    wanted = case.wanted
+    assert isinstance(wanted, Wanted)  # noqa: S101 - the caller has dealt with the others
+    if not wanted.premise and not case.others:
+        return wanted
+    now = parts()
+    changed = {id(one): premise_changes(one.premise, now) for one in (wanted, *case.others)}
+    fit = [one for one in (wanted, *case.others) if not changed[id(one)]]
+    if not fit:
+        names = ", ".join(changed[id(wanted)])
+        return unknown(
+            Reason.PREMISE_CHANGED,
+            f"what is expected was measured on another {names}: {wanted.source}",
+            remedy=f"if this {names} is to stay, accept what was measured on it now: "
+            "`preflight accept LEDGER` with the ledger of this run; rerun",
+        )
+    if len(fit) > 1:
+        names = ", ".join(sorted({slot for one in fit for slot in one.premise}))
+        return unknown(
+            Reason.NOT_OBSERVABLE,
+            f"{len(fit)} values were measured, each on another {names}, and which of these this "
+            "is cannot be read",
+            remedy="run as a user who may read it (the ledger's fingerprint says what), or remove "
+            "the others from the file of measured values; rerun",
+        )
+    return fit[0]
 
 
 def _blind(probe: str, seen: Unseen) -> Judgement:
@@ -304,27 +385,37 @@ def _blind(probe: str, seen: Unseen) -> Judgement:
     return unknown(reason, f"{probe} could not see: {seen}", remedy=seen.remedy)
 
 
-def _judge(check: Check, arguments: tuple[object, ...]) -> Judgement:
-    """Call a judge. It is total: what it cannot decide is unknown, never an exception."""
+def _judge(check: Check, subject: str, arguments: tuple[object, ...]) -> Mapping[str, Judgement]:
+    """Call a judge. It is total: what it cannot decide is unknown, never an exception.
+
+    Gives a judgement for the subject, or one for each that the judge found.
+    """
     try:
-        judgement = check.judge(*arguments)
-        encode(judgement)
-        _check_quantities(judgement)
-        declared = judgement.verdict is not Verdict.FAIL or judgement.cause in check.causes
+        said = check.judge(*arguments)
+        judgements = {subject: said} if isinstance(said, Judgement) else said
+        encode(judgements)
+        for judgement in judgements.values():
+            _check_quantities(judgement)
+        unknown_causes = [
+            one.cause
+            for one in judgements.values()
+            if one.verdict is Verdict.FAIL and one.cause not in check.causes
+        ]
     except NotRecordedError as error:
-        return unknown(
-            Reason.NOT_OBSERVABLE,
-            f"not recorded: {error}",
-            remedy="run this version of preflight on the box itself",
-        )
+        remedy = "run this version of preflight on the box itself"
+        return {subject: unknown(Reason.NOT_OBSERVABLE, f"not recorded: {error}", remedy=remedy)}
     except Exception as error:  # noqa: BLE001 - a bug in one judge must not hide the others
         says = f"the judge ended with {type(error).__name__}: {error}"
         says = redact_text(says, ENVIRONMENT_SECRETS)
-        return unknown(Reason.LOST, says, remedy="report it with this ledger")
-    if not declared:
-        says = f"the judge named a cause that it does not declare: {judgement.cause!r}"
-        return unknown(Reason.LOST, says, remedy="report it with this ledger")
-    return judgement
+        return {subject: unknown(Reason.LOST, says, remedy="report it with this ledger")}
+    if unknown_causes:
+        says = f"the judge named a cause that it does not declare: {unknown_causes[0]!r}"
+        return {subject: unknown(Reason.LOST, says, remedy="report it with this ledger")}
+    return judgements
+
+
+def _severity(judgement: Judgement | Finding) -> int:
+    return LOOKS[judgement.verdict].severity
 
 
 def _check_quantities(judgement: Judgement) -> None:
@@ -343,7 +434,12 @@ _UNDECIDED = {
 
 
 def make_finding(
-    check: Check, case: Case[object], judgement: Judgement, *, blocked_by: str = ""
+    check: Check,
+    case: Case[object],
+    judgement: Judgement,
+    *,
+    blocked_by: str = "",
+    load: str = "",
 ) -> Finding:
     """Complete a judgement with whose it is and what it rests on."""
     compared = judgement.verdict in (Verdict.PASS, Verdict.FAIL)
@@ -370,6 +466,7 @@ def make_finding(
         notes=judgement.notes,
         evidence=judgement.evidence,
         premise=check.premise if judgement.premise is None else judgement.premise,
+        load=load,
     )
 
 

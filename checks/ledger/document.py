@@ -84,7 +84,12 @@ def assemble(
     open_probes = sorted(opened - closed)
     findings = [Finding.from_json(row["finding"]) for row in found.values()]
     not_run = {(r["check"], r["subject"]): r["why"] for r in rows if r["event"] == "not-run"}
-    findings += _unfound(begin, not_run, set(found), ending, open_probes)
+    answered = {
+        # of one check and subject there is one finding, but where subjects are found by looking
+        (check, row.get("answers", subject))
+        for (check, subject), row in found.items()
+    }
+    findings += _unfound(begin, not_run, answered, ending, open_probes)
     profile = decode(Profile, begin["profile"]["content"])
     day = day_of(utc_text(begin["time"]["started_s"]))  # of the box's run, also in a replay
     findings += waiver_findings(profile.waiver, findings, day)
@@ -146,7 +151,7 @@ def _run_end(ending: Ending, result: Outcome) -> Row:
 def _unfound(
     begin: Row,
     not_run: Mapping[tuple[str, str], str],
-    found: set[tuple[str, str]],
+    answered: set[tuple[str, str]],
     ending: Ending,
     open_probes: list[tuple[str, str]],
 ) -> list[Finding]:
@@ -154,7 +159,7 @@ def _unfound(
     findings = []
     for check, subject in begin["planned"]:
         key = (check, subject)
-        if key in found:
+        if key in answered:
             continue
         if key in not_run:
             findings.append(_placeholder(check, subject, Verdict.NOT_RUN, None, not_run[key]))

@@ -97,9 +97,10 @@ class Journal:
         """Record how the controls of a check came out."""
         self.add("control", outcome=encode(outcome))
 
-    def found(self, finding: Finding, elapsed_s: float) -> None:
-        """Record a finding."""
-        self.add("found", finding=finding.to_json(), elapsed_s=round(elapsed_s, 6))
+    def found(self, finding: Finding, elapsed_s: float, *, answers: str = "") -> None:
+        """Record a finding, and the planned subject that it completes."""
+        row = finding.to_json()
+        self.add("found", finding=row, elapsed_s=round(elapsed_s, 6), answers=answers)
 
     def not_run(self, check: str, subject: str, why: str) -> None:
         """Record that a check will not run."""

@@ -41,6 +41,7 @@ class Recorder:
     """Remembers what the journal would be told, in order."""
 
     events: list[tuple[str, Any]] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
 
     def opened(self, probe, subjects):
         self.events.append(("opened", (probe, tuple(subjects))))
@@ -51,8 +52,9 @@ class Recorder:
     def controlled(self, outcome):
         self.events.append(("controlled", outcome.check))
 
-    def found(self, finding, elapsed_s):
+    def found(self, finding, elapsed_s, *, answers=""):
         self.events.append(("found", finding.name))
+        self.answers.append(answers)
 
     def named(self, kind):
         return [what for name, what in self.events if name == kind]
@@ -73,7 +75,12 @@ PAIR = (
 
 
 def probe(
-    name="t.size", sees=Size, read=lambda _world, _target: GOOD, targets=None, deadline_s=5.0
+    name="t.size",
+    sees=Size,
+    read=lambda _world, _target: GOOD,
+    targets=None,
+    deadline_s=5.0,
+    **more,
 ):
     return Probe(
         name=name,
@@ -81,6 +88,7 @@ def probe(
         read=read,
         targets=(lambda _: dict.fromkeys(targets)) if targets else (lambda _: {BOX: None}),
         deadline_s=deadline_s,
+        **more,
     )
 
 
@@ -90,7 +98,13 @@ def wanted(value=5, subject=BOX, basis=Basis.DECLARED, premise=None):
 
 
 def check(
-    name="t.size.enough", cases=None, judge=at_least, controls=PAIR, blocked_by=(), sees=Size
+    name="t.size.enough",
+    cases=None,
+    judge=at_least,
+    controls=PAIR,
+    blocked_by=(),
+    sees=Size,
+    **more,
 ):
     return Check(
         name=name,
@@ -102,8 +116,8 @@ def check(
         premise=("card",),
         causes={"too-small": "the size is too small"},
         blocked_by=blocked_by,
-        unit="",
         controls=list(controls),
+        **more,
     )
 
 
@@ -265,11 +279,128 @@ def test_what_a_ledger_has_no_room_for_is_not_seen_and_never_passes(monkeypatch)
 
 
 def test_in_the_end_every_component_is_looked_at_and_nothing_else():
-    run = runner(probe(), probe("t.card", Card, lambda _w, _t: Card(model="m")), check())
+    run = runner(
+        probe(), probe("t.card", Card, lambda _w, _t: Card(model="m"), always=True), check()
+    )
     run.look_at_components()
     run.look_at_components()
     assert run.recorder.named("opened") == [("t.card", (BOX,))]
     assert list(run.fingerprint()) == ["card"]
+
+
+def test_parts_that_would_be_missing_in_some_runs_are_refused():
+    with pytest.raises(ValueError, match="wants always=True"):
+        Registry().add_probe(probe("t.card", Card, lambda _w, _t: Card(model="m")))
+
+
+# subjects that are found by looking
+
+
+def each_digit(seen, wanted_bytes):
+    """Judge each digit of a size as a subject of its own."""
+    judge = at_least
+    return {digit: judge(Size(size_bytes=int(digit), text=""), wanted_bytes) for digit in seen.text}
+
+
+DIGITS = (
+    Control(seen=(Size(size_bytes=0, text="954"),), wanted=5, fails="too-small"),
+    Control(seen=(Size(size_bytes=0, text="59"),), wanted=5, fails=""),
+)
+
+
+def finds(text, **more):
+    seen = Size(size_bytes=0, text=text)
+    looks = probe(read=lambda _w, _t: seen)
+    return runner(looks, check(judge=each_digit, controls=DIGITS, finds="no digit here", **more))
+
+
+def test_what_a_probe_found_is_a_finding_each_and_the_worst_is_the_answer():
+    run = finds("846")
+    found = run.judge_all("t.size.enough", BOX)
+    assert [(one.subject, one.verdict) for one in found] == [
+        ("8", Verdict.PASS),
+        ("4", Verdict.FAIL),
+        ("6", Verdict.PASS),
+    ]
+    assert run.judge("t.size.enough", BOX) is found[1]
+    assert set(run.findings) == {("t.size.enough", digit) for digit in "846"}
+    assert run.judge_all("t.size.enough", BOX) is found
+    # the planned subject is answered with the last of them and not before: a crash may be between
+    assert run.recorder.answers == ["", "", BOX]
+
+
+def test_where_nothing_is_found_it_does_not_apply():
+    (finding,) = finds("").judge_all("t.size.enough", BOX)
+    assert (finding.subject, finding.verdict) == (BOX, Verdict.NOT_APPLICABLE)
+    assert finding.says == "no digit here"
+
+
+def test_a_control_that_finds_nothing_is_wrong():
+    nothing = Control(seen=(Size(size_bytes=0, text=""),), wanted=5, fails="")
+    made = check(judge=each_digit, controls=(*DIGITS, nothing), finds="no digit here")
+    assert "control 3 gave 'not-applicable'" in run_controls(made).detail
+
+
+def test_what_was_found_faulty_explains_its_own_subject_first_and_else_any():
+    def blocks(subject):
+        seen = Size(size_bytes=9, text="34")
+        cause = check("t.cause.x", judge=each_digit, controls=DIGITS, finds="none")
+        case = wanted(subject=subject)
+        looks = probe(read=lambda _w, _t: seen)
+        run = runner(looks, cause, check(blocked_by=("t.cause.x",), cases=[case]))
+        return run.judge("t.size.enough", subject).blocked_by
+
+    assert blocks("4") == "t.cause.x [4]"
+    assert blocks("9") == "t.cause.x [3]"
+
+
+# load
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activity(Facts):
+    what: str
+
+    def busy(self):
+        return self.what
+
+
+def loaded(activity, **more):
+    ran = []
+
+    def read(_world, _target):
+        os.write(end, b"x")
+        return GOOD
+
+    inlet, end = os.pipe()
+    run = runner(
+        probe(read=read, load="all cores at once"),
+        probe("t.activity", Activity, lambda _w, _t: activity, activity=True),
+        check(),
+        **more,
+    )
+    finding = run.judge("t.size.enough", BOX)
+    os.close(end)
+    ran = os.read(inlet, 1)
+    os.close(inlet)
+    return finding, bool(ran)
+
+
+def test_what_loads_the_box_is_said_and_runs_on_an_idle_one():
+    finding, ran = loaded(Activity(what=""))
+    assert (finding.verdict, ran) == (Verdict.PASS, True)
+    assert finding.load == "all cores at once"
+
+
+@pytest.mark.parametrize("activity", [Activity(what="pid 7 llama-server"), Unseen(Blind.LOST, "x")])
+def test_what_loads_the_box_does_not_run_on_a_busy_one(activity):
+    finding, ran = loaded(activity)
+    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
+    assert not ran
+    assert "all cores at once would compete" in finding.says
+    assert "--allow-busy" in finding.remedy
+    finding, ran = loaded(activity, allow_busy=True)
+    assert (finding.verdict, ran) == (Verdict.PASS, True)
 
 
 # what is wanted
@@ -312,10 +443,48 @@ def test_a_check_without_a_single_subject_does_not_apply():
 def test_a_number_counts_only_on_what_it_was_measured_on(card, verdict, reason):
     # nobody else has looked at the card when this check is judged
     case = wanted(basis=Basis.MEASURED, premise={"card": {"model": "H100"}})
-    finding = judged(probe(), probe("t.card", Card, lambda _w, _t: card), check(cases=[case]))
+    finding = judged(
+        probe(), probe("t.card", Card, lambda _w, _t: card, always=True), check(cases=[case])
+    )
     assert (finding.verdict, finding.reason) == (verdict, reason)
     if reason:
         assert "measured on another card" in finding.says
+        assert "preflight accept" in finding.remedy
+
+
+def measured(value, model):
+    source = f"measured on {model}"
+    premise = {"card": {"model": model}}
+    return Wanted(value=value, basis=Basis.MEASURED, source=source, premise=premise)
+
+
+@pytest.mark.parametrize(
+    ("model", "verdict", "source"),
+    [
+        ("H100", Verdict.PASS, "measured on H100"),
+        ("H200", Verdict.FAIL, "measured on H200"),
+        ("B200", Verdict.UNKNOWN, ""),
+        (None, Verdict.UNKNOWN, ""),
+    ],
+)
+def test_of_several_measured_values_the_one_of_this_kind_counts(model, verdict, source):
+    card = Card(model=Unseen(Blind.PERMISSION, "p") if model is None else model)
+    case = Case(subject=BOX, wanted=measured(5, "H100"), others=(measured(6, "H200"),))
+    card_probe = probe("t.card", Card, lambda _w, _t: card, always=True)
+    finding = judged(probe(), card_probe, check(cases=[case]))
+    assert (finding.verdict, finding.source) == (verdict, source)
+    if verdict is Verdict.UNKNOWN:
+        # which of the two this is cannot be read: that is no change
+        changed = Reason.PREMISE_CHANGED if model else Reason.NOT_OBSERVABLE
+        assert finding.reason is changed
+
+
+def test_what_was_measured_on_another_kind_is_kept_so_that_it_can_be_accepted():
+    case = Case(subject=BOX, wanted=measured(5, "H100"))
+    card = probe("t.card", Card, lambda _w, _t: Card(model="H200"), always=True)
+    finding = judged(probe(), card, check(cases=[case]))
+    assert finding.reason is Reason.PREMISE_CHANGED
+    assert finding.observed == {"size_bytes": 5}
 
 
 # cause before symptom

@@ -48,7 +48,7 @@ def located(error: PreflightError, *names: str) -> None:
 class Nowhere:
     """A recorder that keeps nothing."""
 
-    def opened(self, *_: object) -> None: ...
+    def opened(self, *_: object, **__: object) -> None: ...
 
     seen = controlled = found = opened
 

@@ -1,15 +1,20 @@
 """The judges of identity, with data alone: nearest values on both sides, texts and sources."""
 
+from dataclasses import replace
+
 import pytest
 
 from checks.core.expectation import (
     Basis,
     Case,
+    Expectation,
     NotDeclared,
     Wanted,
 )
 from checks.core.facts import BOX
+from checks.core.judging import text_case
 from checks.core.profile import Hardware, Profile
+from checks.core.registry import REGISTRY
 from checks.core.verdict import Reason, Verdict
 from checks.machine.facts import (
     Identity,
@@ -50,7 +55,7 @@ def test_any_other_text_fails_and_both_are_named(judged, field, what, wanted):
     said = judged(identity(**{field: "kvm"}), wanted)
     assert said.verdict is Verdict.FAIL
     assert said.cause == "not-as-declared"
-    assert said.says == f"{what} is kvm, declared is {wanted}"
+    assert said.says == f"{what} is kvm, expected is {wanted}"
     assert said.observed == {"name": "kvm"}
     assert said.expected == {"name": wanted}
     assert "--host" in said.remedy
@@ -81,7 +86,7 @@ def test_the_general_word_fits_every_kind_but_none(judged, field, wild, here):
     assert judged(identity(**{field: here}), same_text(wild)).verdict is Verdict.PASS
     bare = judged(identity(**{field: same_text("none")}), same_text(wild))
     assert bare.verdict is Verdict.FAIL
-    assert bare.says.endswith(f"is none, declared is {wild}")
+    assert bare.says.endswith(f"is none, expected is {wild}")
     # none is a word like any other: it fits bare metal alone
     assert judged(identity(**{field: here}), "none").verdict is Verdict.FAIL
     assert judged(identity(**{field: "none"}), same_text("none")).verdict is Verdict.PASS
@@ -92,7 +97,8 @@ def test_the_general_word_fits_every_kind_but_none(judged, field, wild, here):
 
 @pytest.mark.parametrize("key", ["architecture", "product_name", "virtualization", "container"])
 def test_what_the_profile_says_of_identity_is_compared_once(key):
-    cases = list(judge._declared(expected(Profile(schema=1, hardware=Hardware(**{key: "x"}))), key))
+    whole = expected(Profile(schema=1, hardware=Hardware(**{key: "x"})))
+    cases = list(text_case(whole, "machine.identity.x", key))
     assert cases == [
         Case(
             subject=BOX,
@@ -103,7 +109,7 @@ def test_what_the_profile_says_of_identity_is_compared_once(key):
 
 @pytest.mark.parametrize("key", ["architecture", "product_name", "virtualization", "container"])
 def test_what_the_profile_does_not_say_of_identity_is_not_applicable(key):
-    assert list(judge._declared(expected(), key)) == [
+    assert list(text_case(expected(), "machine.identity.x", key)) == [
         Case(subject=BOX, wanted=NotDeclared(fact=f"not declared: hardware.{key}"))
     ]
 
@@ -111,8 +117,8 @@ def test_what_the_profile_does_not_say_of_identity_is_not_applicable(key):
 def test_a_key_that_nobody_has_declared_yet_is_assumed_and_no_other_is():
     hardware = Hardware(architecture="x86_64", container="none", assumed=("architecture",))
     whole = expected(Profile(schema=1, hardware=hardware))
-    (assumed,) = judge._declared(whole, "architecture")
-    (declared,) = judge._declared(whole, "container")
+    (assumed,) = text_case(whole, "machine.identity.x", "architecture")
+    (declared,) = text_case(whole, "machine.identity.x", "container")
     assert assumed.wanted.basis is Basis.ASSUMED
     assert declared.wanted.basis is Basis.DECLARED
     assert not assumed.wanted.basis.confirms
@@ -128,7 +134,40 @@ def test_a_key_that_nobody_has_declared_yet_is_assumed_and_no_other_is():
     ],
 )
 def test_each_identity_check_asks_for_its_own_key(check, key):
-    from checks.core.registry import REGISTRY
-
     (case,) = REGISTRY.checks[check].cases(expected())
     assert case.wanted == NotDeclared(fact=f"not declared: hardware.{key}")
+
+
+def test_what_was_measured_counts_for_more_than_what_was_only_detected_and_less_than_a_declaration():
+    name = "machine.identity.product"
+    entries = tuple(
+        Expectation(
+            check=name,
+            value=value,
+            basis="measured",
+            source="sha256:0",
+            measured_at="2026-01-31",
+            premise={"board": {"product": value}},
+        )
+        for value in ("XE9680", "XE9640")
+    )
+    other = replace(entries[0], check="machine.identity.container", value="docker")
+
+    def case(*numbers: Expectation, **hardware: object) -> Case:
+        profile = Profile(schema=1, hardware=Hardware(**hardware))
+        (made,) = REGISTRY.checks[name].cases(expected(profile, *numbers))
+        return made
+
+    measured = case(other, *entries)
+    assert measured.wanted == Wanted(
+        value="XE9680",
+        basis=Basis.MEASURED,
+        source="sha256:0 2026-01-31",
+        premise={"board": {"product": "XE9680"}},
+    )
+    assert [one.value for one in measured.others] == ["XE9640"]
+    assert case(*entries, product_name="R750", assumed=("product_name",)) == measured
+    declared = case(*entries, product_name="R750")
+    assert (declared.wanted.value, declared.others) == ("R750", ())
+    assert declared.wanted.basis is Basis.DECLARED
+    assert case(product_name="R750", assumed=("product_name",)).wanted.basis is Basis.ASSUMED

@@ -67,7 +67,7 @@ PROFILE = Profile(
 
 
 class Nowhere:
-    def opened(self, *_: object) -> None: ...
+    def opened(self, *_: object, **__: object) -> None: ...
 
     seen = controlled = found = opened
 

@@ -86,10 +86,7 @@ from checks.core.registry import probe
 class Slow(Facts):
     size_bytes: int
 
-    def components(self):
-        return ()
-
-@probe("test.slow", sees=Slow, deadline_s=30.0)
+@probe("test.slow", sees=Slow, deadline_s=30.0, always=True)
 def read_slow(world, _):
     time.sleep(20)
     return Slow(size_bytes=1)

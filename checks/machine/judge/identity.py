@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from checks.core.expectation import Case, Expected, NotDeclared
-from checks.core.facts import BOX, Unseen
+from checks.core.facts import Unseen
 from checks.core.finding import Judgement, fail, ok, unknown
-from checks.core.judging import of_hardware
-from checks.core.registry import check
+from checks.core.judging import text_case
+from checks.core.registry import Measure, check
 from checks.core.verdict import Reason
 from checks.machine.facts import (
     Identity,
 )
 
-
-def _declared(expected: Expected, key: str) -> Iterator[Case[str]]:
-    """Compare one text of the profile's [hardware] with what is there."""
-    value = getattr(expected.profile.hardware, key)
-    if value is None:
-        yield Case(subject=BOX, wanted=NotDeclared(fact=f"not declared: hardware.{key}"))
-        return
-    yield Case(subject=BOX, wanted=of_hardware(expected, key, value))
+NAME = Measure(quantity="name", unit="")
+"""A name that was seen may be accepted; it has to be the same again."""
 
 
 def _same_text(what: str, seen: str | Unseen, wanted: str, *, same: bool) -> Judgement:
@@ -31,7 +22,7 @@ def _same_text(what: str, seen: str | Unseen, wanted: str, *, same: bool) -> Jud
         return ok(f"{what} is {seen}", observed={"name": seen}, expected={"name": wanted})
     return fail(
         "not-as-declared",
-        f"{what} is {seen}, declared is {wanted}",
+        f"{what} is {seen}, expected is {wanted}",
         remedy=f"if this is the right box, correct hardware in its profile; if not, run with "
         f"--host of the box that you are on; rerun and see {what} pass",
         observed={"name": seen},
@@ -42,7 +33,8 @@ def _same_text(what: str, seen: str | Unseen, wanted: str, *, same: bool) -> Jud
 @check(
     "machine.identity.architecture",
     sees=Identity,
-    cases=lambda expected: _declared(expected, "architecture"),
+    cases=lambda expected: text_case(expected, "machine.identity.architecture", "architecture"),
+    measures=NAME,
     premise=("board",),
     causes={"not-as-declared": "the box has another processor architecture than its profile says"},
 )
@@ -59,7 +51,8 @@ def architecture_as_declared(seen: Identity, wanted: str) -> Judgement:
 @check(
     "machine.identity.product",
     sees=Identity,
-    cases=lambda expected: _declared(expected, "product_name"),
+    cases=lambda expected: text_case(expected, "machine.identity.product", "product_name"),
+    measures=NAME,
     premise=("board",),
     causes={
         "not-as-declared": "the system board calls itself something else than the profile says"
@@ -79,7 +72,8 @@ def product_as_declared(seen: Identity, wanted: str) -> Judgement:
 @check(
     "machine.identity.virtualization",
     sees=Identity,
-    cases=lambda expected: _declared(expected, "virtualization"),
+    cases=lambda expected: text_case(expected, "machine.identity.virtualization", "virtualization"),
+    measures=NAME,
     premise=("board",),
     causes={"not-as-declared": "the box runs on another hypervisor, or on none, than declared"},
 )
@@ -99,7 +93,8 @@ def virtualization_as_declared(seen: Identity, wanted: str) -> Judgement:
 @check(
     "machine.identity.container",
     sees=Identity,
-    cases=lambda expected: _declared(expected, "container"),
+    cases=lambda expected: text_case(expected, "machine.identity.container", "container"),
+    measures=NAME,
     premise=("container",),
     causes={"not-as-declared": "the suite runs in another kind of container, or in none"},
 )

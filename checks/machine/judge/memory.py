@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checks.core.expectation import Basis, Case, Expected, NotDeclared, Wanted
+from checks.core.expectation import Case, Expectation, Expected, NotDeclared
 from checks.core.facts import BOX, Blind, Unseen
 from checks.core.finding import Judgement, fail, ok, unknown
-from checks.core.judging import if_recorded, of_hardware
-from checks.core.registry import check
+from checks.core.judging import hardware_case, if_recorded, of_hardware
+from checks.core.registry import Measure, check
 from checks.core.units import bytes_text
 from checks.core.verdict import Reason
 from checks.machine.facts import (
@@ -18,6 +18,9 @@ from checks.machine.facts import (
 )
 
 MEMORY_TOLERANCE_RATIO = 0.03
+MEASURED_TOLERANCE_RATIO = 0.015
+"""Between kernels, and with other reservations on its command line, MemTotal of the same modules
+differs by less than this (assumed)."""
 KERNEL_RESERVE_BYTES = 600 * 2**20
 """What a kernel may keep of a small machine's memory; no memory module is this small (assumed)."""
 FITTED_TOLERANCE_RATIO = 0.005
@@ -28,47 +31,40 @@ FITTED_TOLERANCE_BYTES = 4 * 2**30
 
 
 def _memory_total(expected: Expected) -> Iterator[Case[MemoryWanted]]:
-    hardware = expected.profile.hardware
-    number = expected.number("machine.memory.total", BOX)
-    if hardware.memory_total_bytes is not None:
-        total = hardware.memory_total_bytes
-        ratio = hardware.memory_tolerance_ratio
-        slack = (
-            max(total * MEMORY_TOLERANCE_RATIO, KERNEL_RESERVE_BYTES)
-            if ratio is None
-            else total * ratio
-        )
-        value = MemoryWanted(
+    ratio = expected.profile.hardware.memory_tolerance_ratio
+
+    def declared(total: int) -> MemoryWanted:
+        nominal = max(total * MEMORY_TOLERANCE_RATIO, KERNEL_RESERVE_BYTES)
+        slack = nominal if ratio is None else total * ratio
+        return MemoryWanted(
             value=total,
             lower=total - slack,
             upper=total + slack,
             # who gives a tolerance has a reason, which holds of the modules as well
             fitted_bytes=total if ratio is None else None,
         )
-        yield Case(subject=BOX, wanted=of_hardware(expected, "memory_total_bytes", value))
-    elif number is not None:
-        wanted = Wanted(
-            value=MemoryWanted(
-                value=number.bounds.value,
-                lower=number.bounds.lower,
-                upper=number.bounds.upper,
-                fitted_bytes=None,
-            ),
-            basis=Basis(number.basis),
-            source=f"{number.source} {number.measured_at}".strip(),
-            premise=number.premise,
+
+    def measured(entry: Expectation) -> MemoryWanted:
+        bounds = entry.bounds
+        return MemoryWanted(
+            value=bounds.value, lower=bounds.lower, upper=bounds.upper, fitted_bytes=None
         )
-        yield Case(subject=BOX, wanted=wanted)
-    else:
-        fact = "not declared: hardware.memory_total_bytes"
-        yield Case(subject=BOX, wanted=NotDeclared(fact=fact))
+
+    name = "machine.memory.total"
+    yield hardware_case(expected, name, "memory_total_bytes", declared, measured)
 
 
 @check(
     "machine.memory.total",
     sees=(Memory, Identity),
     cases=_memory_total,
-    unit="By",
+    measures=Measure(
+        quantity="memory_total_bytes",
+        unit="By",
+        lower_ratio=-MEASURED_TOLERANCE_RATIO,
+        upper_ratio=MEASURED_TOLERANCE_RATIO,
+        bound="memory_fitted_bytes",
+    ),
     premise=("memory",),
     causes={
         "less-memory-than-declared": "memory is missing: a module that is dead, unseated, or left "

@@ -19,7 +19,7 @@ _GPU_VENDORS = ("0x10de", "0x1002")
 _NO_DISK = re.compile(r"(loop|ram|zram|dm-|md|sr|fd|nbd)")
 
 
-@probe("machine.devices", sees=Devices)
+@probe("machine.devices", sees=Devices, always=True)
 def read_devices(world: World, _: None = None) -> Devices:
     """List what the kernel sees plugged in."""
     return Devices(

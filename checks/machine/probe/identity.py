@@ -41,7 +41,7 @@ _CONTAINERS = (
 )
 
 
-@probe("machine.identity", sees=Identity)
+@probe("machine.identity", sees=Identity, always=True)
 def read_identity(world: World, _: None = None) -> Identity:
     """Read who the machine says it is."""
     uname = world.uname()

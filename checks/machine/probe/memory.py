@@ -14,7 +14,7 @@ from checks.machine.facts import (
 from checks.machine.memory_cgroups import memory_groups
 
 
-@probe("machine.memory", sees=Memory)
+@probe("machine.memory", sees=Memory, always=True)
 def read_memory(world: World, _: None = None) -> Memory | Unseen:
     """Read how much memory there is and is free."""
     text = world.read("/proc/meminfo")
