@@ -453,8 +453,7 @@ def _diff(given: argparse.Namespace) -> int:
     before, after = _find(given, given.before), _find(given, given.after)
     changed = difference(before, after)
     for part in changed.parts:
-        sides = f"kind {part.kind.value}, identity {part.identity.value}"
-        _say(visible(f"part   {part.slot}: {sides}: {part.before} → {part.after}"))
+        _say(visible(f"part   {part.text}"))
     for move in Move:
         for row in changed.findings:
             if row.move is move:

@@ -17,7 +17,7 @@ from checks.core.errors import LedgerError, UsageError
 from checks.core.expectation import Expectation, Expected
 from checks.core.facts import Blind, Facts, NotRecordedError, Unseen
 from checks.core.finding import Finding
-from checks.core.load import Loaded, Source, load_host
+from checks.core.load import LOCAL_HOST, Loaded, Source, load_host
 from checks.core.outcome import ALL, SELECTION
 from checks.core.paths import expected_folders, ledger_folder, user_path
 from checks.core.redact import ENVIRONMENT_SECRETS, cap, redact_text
@@ -39,9 +39,14 @@ from checks.ledger.document import (
 from checks.ledger.journal import Journal
 from checks.ledger.schema import read_ledger, whole
 from checks.ledger.store import Head, HostFolder
+from checks.ledger.swap import Struck
 from checks.machine.facts import Clock
 from checks.machine.probe.clock import history_facts
 
+NO_BASELINE = (
+    "no baseline found: there is no earlier ledger of this host here; if it has been checked before "
+    "(a new disk), pass --baseline with the ticket's file"
+)
 WAIT_S = 60.0
 """How long a run waits for another one of the same host."""
 
@@ -202,7 +207,10 @@ class Session:
                 f"the newest ledger cannot be used: {error.problems[0]}; "
                 f"`preflight verify {self.options.host}` tells more"
             )
-        if self.head is None and self.folder.ledgers():
+        if self.head is None and not self.folder.ledgers() and self.baseline is None:
+            if self.options.host != LOCAL_HOST:
+                self.notices.append(NO_BASELINE)
+        elif self.head is None and self.folder.ledgers():
             self.previous = self.earlier = self.folder.tip()
             follows = Path(self.previous.file).name if self.previous else "no other: a new row"
             lost = "" if self._head_damaged else "head.json was missing; "
@@ -334,11 +342,35 @@ class Session:
         begin = {**journal.begin, "time": {**journal.begin["time"], **self._synchronised()}}
         if self.replayed is not None and self.replayed.run["end"] == "interrupted":
             begin["notices"] = [*begin["notices"], "the replayed run was interrupted"]
-        ledger = assemble(self.registry, begin, journal.events, ending)
+        compared = self._compared_with() if ending.end == "complete" else None
+        ledger = assemble(
+            self.registry,
+            begin,
+            journal.events,
+            ending,
+            before=compared,
+            carried=self._carried(),
+        )
         journal.close()
         self.path = self.folder.finish(journal.path, dict(ledger), aside=self.kind != "run")
         self.ledger = dict(ledger)
         self.folder.unlock()
+
+    def _compared_with(self) -> Ledger | None:
+        """Give the ledger to compare with, if this version can read it."""
+        before = self.baseline or self.earlier
+        try:
+            return before if before and before.parts is not None and before.findings else None
+        except LedgerError:
+            return None
+
+    def _carried(self) -> list[Struck]:
+        """Collect what earlier runs have struck out, newest ledger first."""
+        carried: list[Struck] = []
+        for ledger in filter(None, (self.baseline, self.earlier)):
+            with contextlib.suppress(LedgerError):
+                carried += [] if ledger.since is None else ledger.since.struck_out
+        return carried
 
     def _synchronised(self) -> Row:
         assert self.runner is not None  # noqa: S101 - as above

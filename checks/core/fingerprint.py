@@ -102,8 +102,22 @@ class PartChange:
     slot: str
     kind: Change
     identity: Change
-    before: str
-    after: str
+    before: Part | None
+    """None where there was nothing in the slot."""
+    after: Part | None
+    moved_to: str = ""
+    """Slot in which the part from before is now; empty where it is in none."""
+
+    @property
+    def text(self) -> str:
+        """The change in one line."""
+        sides = (
+            f"kind and identity {self.kind.value}"
+            if self.kind is self.identity
+            else f"kind {self.kind.value}, identity {self.identity.value}"
+        )
+        moved = f" (it is in {self.moved_to} now)" if self.moved_to else ""
+        return f"{self.slot}: {sides}: {_whole(self.before)}{moved} → {_whole(self.after)}"
 
 
 def compare(before: Mapping[str, Part], after: Mapping[str, Part]) -> tuple[PartChange, ...]:
@@ -122,12 +136,25 @@ def compare(before: Mapping[str, Part], after: Mapping[str, Part]) -> tuple[Part
             kind = compare_fields(old.kind, new.kind)
             identity = compare_fields(old.identity, new.identity)
         if (kind, identity) != (Change.SAME, Change.SAME):
+            moved = "" if identity is Change.SAME else _found_in(old, slot, after)
             changes.append(
                 PartChange(
-                    slot=slot, kind=kind, identity=identity, before=_whole(old), after=_whole(new)
+                    slot=slot, kind=kind, identity=identity, before=old, after=new, moved_to=moved
                 )
             )
     return tuple(changes)
+
+
+def _found_in(part: Part | None, slot: str, parts: Mapping[str, Part]) -> str:
+    """Find the slot of its sort that a part has moved to; empty where nobody can tell."""
+    if part is None or not any(part.identity.values()):
+        return ""
+    sort = slot.partition("[")[0]
+    for other, there in parts.items():
+        moved = other != slot and other.partition("[")[0] == sort
+        if moved and compare_fields(part.identity, there.identity) is Change.SAME:
+            return other
+    return ""
 
 
 def _unlisted(slot: str, parts: Mapping[str, Part]) -> bool:

@@ -9,6 +9,7 @@ from checks.core.finding import Finding
 from checks.core.fingerprint import Change, PartChange, compare
 from checks.core.verdict import LOOKS, Reason, Verdict
 from checks.ledger.document import Ledger
+from checks.ledger.swap import replaced, rests_on
 
 
 class Move(str, Enum):
@@ -83,21 +84,18 @@ def difference(before: Ledger, after: Ledger) -> Difference:
         LedgerError: a part of one cannot be read by this version.
 
     """
-    parts = compare(before.parts, after.parts)
+    was, now = before.parts, after.parts
+    parts = compare(was, now)
     if "interrupted" in (before.run["end"], after.run["end"]):
         # what an interrupted run did not get to look at has neither come nor gone
         parts = tuple(part for part in parts if part.kind not in (Change.ADDED, Change.REMOVED))
-    replaced = {
-        part.slot
-        for part in parts
-        if Change.CHANGED in (part.kind, part.identity)
-        or Change.REMOVED in (part.kind, part.identity)
-    }
+    gone = replaced(parts)
     old = {finding.key: finding for finding in before.findings}
     new = {finding.key: finding for finding in after.findings}
     changes = []
     for key in sorted(set(old) | set(new)):
-        change = _change(key, old.get(key), new.get(key), replaced)
+        rests = key in old and not gone.isdisjoint(rests_on(old[key], was))
+        change = _change(key, old.get(key), new.get(key), struck=rests)
         if change is not None:
             changes.append(change)
     both = sorted(set(old) & set(new))
@@ -126,9 +124,9 @@ def _gap(rows: tuple[Finding, ...], missed: str, failed: str) -> str:
 
 
 def _change(
-    key: tuple[str, str], old: Finding | None, new: Finding | None, replaced: set[str]
+    key: tuple[str, str], old: Finding | None, new: Finding | None, *, struck: bool
 ) -> FindingChange | None:
-    move = _move(old, new, replaced)
+    move = _move(old, new, struck=struck)
     if move is None:
         return None
     return FindingChange(
@@ -139,14 +137,14 @@ def _change(
 _JUDGED = (Verdict.PASS, Verdict.FAIL)
 
 
-def _move(old: Finding | None, new: Finding | None, replaced: set[str]) -> Move | None:
+def _move(old: Finding | None, new: Finding | None, *, struck: bool) -> Move | None:
     """Say how a finding moved; None where it did not, or where nobody can tell (the gaps)."""
+    if struck:
+        return Move.STRUCK_OUT  # also where nobody judged the new part yet, or there is none
     if old is None or new is None:
         return Move.NEW if old is None else Move.GONE
     if not _reached(old) or not _reached(new):
         return None
-    if _rests_on(old, replaced):
-        return Move.STRUCK_OUT
     if new.verdict not in _JUDGED:
         if old.verdict in _JUDGED:
             away = new.verdict is Verdict.NOT_APPLICABLE
@@ -159,16 +157,6 @@ def _move(old: Finding | None, new: Finding | None, replaced: set[str]) -> Move 
         return Move.WORSE if after > before else Move.BETTER
     same = (old.cause, old.basis) == (new.cause, new.basis)
     return None if same else Move.CHANGED
-
-
-def _rests_on(finding: Finding, replaced: set[str]) -> bool:
-    """Whether a verdict rests on one of the slots; `disk` stands for every `disk[…]`."""
-    judged = finding.verdict.value in ("pass", "fail")
-    return judged and any(
-        slot == premise or slot.startswith(f"{premise}[")
-        for slot in replaced
-        for premise in finding.premise
-    )
 
 
 def _word(finding: Finding | None) -> str:

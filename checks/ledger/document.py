@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from checks.core.codec import MARK, CodecError, Json, decode, encode
@@ -18,6 +19,7 @@ from checks.core.profile import Profile
 from checks.core.registry import Registry, facts_name
 from checks.core.verdict import Reason, Verdict
 from checks.ledger.canonical import ledger_digest
+from checks.ledger.swap import Since, Struck, since
 
 SCHEMA = "preflight-ledger/1"
 
@@ -63,7 +65,13 @@ def day_of(utc: str) -> datetime.date:
 
 
 def assemble(
-    registry: Registry, begin: Row, events: Iterable[Row], ending: Ending
+    registry: Registry,
+    begin: Row,
+    events: Iterable[Row],
+    ending: Ending,
+    *,
+    before: Ledger | None = None,
+    carried: Iterable[Struck] = (),
 ) -> dict[str, Json]:
     """Make the ledger of a run from what its journal holds. Pure.
 
@@ -72,6 +80,8 @@ def assemble(
         begin: the first line: all that was known before the first probe.
         events: the other lines, in order.
         ending: how the run ended.
+        before: the ledger to compare with.
+        carried: verdicts that earlier runs have struck out.
 
     """
     rows = list(events)
@@ -103,12 +113,13 @@ def assemble(
         scope=begin["run"]["scope"],
     )
     seen = [read_observation(registry, row) for row in observations]
+    parts = fingerprint(seen)
     ledger: Row = {
         **{key: begin[key] for key in ("host", "versions", "profile", "expectations", "previous")},
         "schema": SCHEMA,
         "run": {**begin["run"], **_run_end(ending, result)},
         "time": begin["time"],
-        "fingerprint": {slot: encode(part) for slot, part in fingerprint(seen).items()},
+        "fingerprint": {slot: encode(part) for slot, part in parts.items()},
         "observations": sorted(observations, key=lambda row: (row["probe"], row["subject"])),
         "controls": sorted(
             (row["outcome"] for row in rows if row["event"] == "control"),
@@ -133,6 +144,18 @@ def assemble(
     }
     if begin.get("replay_of"):
         ledger["replay_of"] = begin["replay_of"]
+    if before is not None:
+        changed = since(
+            file=PurePosixPath(before.file).name,
+            digest=str(before.row["digest"]),
+            ended_utc=str(before.run["ended_utc"]),
+            findings=before.findings,
+            before=before.parts,
+            after=parts,
+            carried=carried,
+            now_utc=str(begin["run"]["started_utc"]),
+        )
+        ledger["since"] = encode(changed)
     ledger["digest"] = ledger_digest(ledger)
     return ledger
 
@@ -282,6 +305,20 @@ class Ledger:
                 slot: decode(Part, part, f"fingerprint.{slot}")
                 for slot, part in self.row["fingerprint"].items()
             }
+        except CodecError as error:
+            raise self.wrong(error) from error
+
+    @property
+    def since(self) -> Since | None:
+        """What had changed since the ledger that this run was compared with; None if with none.
+
+        Raises:
+            LedgerError: it cannot be read by this version.
+
+        """
+        row = self.row.get("since")
+        try:
+            return None if row is None else decode(Since, row, "since")
         except CodecError as error:
             raise self.wrong(error) from error
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from checks.core.codec import Json, encode
 from checks.core.errors import BusyError, LedgerError, Problem, StoreError
 from checks.core.fingerprint import Fields
+from checks.core.outcome import ALL
 from checks.core.profile import LOCAL
 from checks.core.registry import Registry
 from checks.ledger.canonical import ledger_digest, pretty, read
@@ -317,7 +318,7 @@ class HostFolder:
         return None if head is None else self.checked(head.file, head.sha256)
 
     def comparable(self, scope: str) -> Ledger | None:
-        """Read the newest complete ledger of a scope, or of everything; None where there is none.
+        """Read the newest complete ledger of a scope or of everything; None where there is none.
 
         Raises:
             LedgerError: it is damaged, altered or missing.
@@ -325,7 +326,8 @@ class HostFolder:
         """
         head = self.head()
         scopes = {} if head is None else head.scopes
-        entry = scopes.get(scope) or scopes.get("all")
+        found = [scopes[name] for name in dict.fromkeys((scope, ALL)) if name in scopes]
+        entry = max(found, key=lambda entry: str(entry["ended_utc"]), default=None)
         return None if entry is None else self.checked(str(entry["file"]), str(entry["sha256"]))
 
     def checked(self, file: str, sha256: str) -> Ledger:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.text import Text
 
 from checks.core.finding import Finding, area_of
+from checks.core.fingerprint import Change
 from checks.core.outcome import WAIVER_CHECK
 from checks.core.verdict import LOOKS, Excuse, ExitEffect, Reason, RunVerdict, Verdict
-from checks.ledger.diff import Difference
+from checks.ledger.diff import Difference, Move
 from checks.ledger.document import Ledger, utc_text
+from checks.ledger.swap import Struck, closing, minute
 from checks.report.text import ascii_only, visible
 
 _COLOURS = {
@@ -81,7 +83,8 @@ def render(
     _unknowns(console, findings)
     _areas(console, findings)
     _notes(console, findings)
-    _changes(console, compared)
+    _swap(console, ledger)
+    _changes(console, compared, struck=ledger.since is not None)
     _foot(console, ledger, path)
     text = out.getvalue()
     return text if style.unicode else "\n".join(ascii_only(line) for line in text.split("\n"))
@@ -282,23 +285,63 @@ def _notes(console: Console, findings: list[Finding]) -> None:
             _field(console, "waiver", f"{row.subject} {row.says}")
 
 
-def _changes(console: Console, compared: tuple[str, Difference] | None) -> None:
+def _swap(console: Console, ledger: Ledger) -> None:
+    """Say which parts have changed, and what that does to earlier verdicts."""
+    since = ledger.since
+    if since is None:
+        return
+    for part in since.parts:
+        if not {part.kind, part.identity} <= {Change.SAME, Change.NOT_COMPARABLE}:
+            _field(console, "part", part.text)
+    now = {finding.key: finding for finding in ledger.findings}
+    started_utc = ledger.run["started_utc"]
+    for one in since.struck_out:
+        if one.struck_utc == started_utc:
+            _field(console, "struck", f"{_earlier(one)}: {_rested(one)} has left")
+    old = [one for one in since.struck_out if one.struck_utc != started_utc]
+    if old:
+        names = ", ".join(one.name for one in old if one.verdict is Verdict.FAIL)
+        verdicts = "1 earlier verdict" if len(old) == 1 else f"{len(old)} earlier verdicts"
+        text = f"about parts that have left, still without effect: {verdicts}"
+        _field(console, "struck", f"{text}{f', with fails of {names}' if names else ''}")
+    for one in since.returned:
+        _field(console, "back", f"{_earlier(one)} counts again: {_rested(one)} is back")
+    for one in since.struck_out:
+        if one.struck_utc == started_utc and one.verdict is Verdict.FAIL:
+            text = closing(one, now.get((one.check, one.subject)), ledger.parts, started_utc)
+            _field(console, "ticket", text)
+
+
+def _earlier(struck: Struck) -> str:
+    cause = f": {struck.cause}" if struck.cause else ""
+    verdict = f"{struck.verdict.value}{cause}"
+    return f"{struck.name} ({verdict}, {minute(struck.ended_utc)})"
+
+
+def _rested(struck: Struck) -> str:
+    return ", ".join(struck.left)
+
+
+def _changes(console: Console, compared: tuple[str, Difference] | None, *, struck: bool) -> None:
+    """Say how findings have moved; without those that have been said to be struck out."""
     if compared is None:
         return
     before, changed = compared
+    if struck:
+        moved = tuple(row for row in changed.findings if row.move is not Move.STRUCK_OUT)
+        changed = replace(changed, findings=moved)
     name = before.rpartition("/")[2]
     if changed.nothing:
         _field(console, "since", f"nothing changed since {name}")
         return
     gaps = "; ".join(changed.gaps)
     if gaps:
-        rest = "nothing changed" if changed.rest_same else "these changes:"
+        rest = "these changes:" if changed.findings else "nothing changed"
         _field(console, "since", f"compared with {name}: {gaps}; of the rest, {rest}")
+    elif not changed.findings:
+        _field(console, "since", f"no verdict changed since {name}")
     else:
         _field(console, "since", f"changes since {name}:")
-    for part in changed.real_parts:
-        text = f"{part.slot}: kind {part.kind.value}, identity {part.identity.value}"
-        _wrapped(console, f"{text}: {part.before} → {part.after}", indent=_INDENT + _KEY_WIDTH + 1)
     for change in changed.findings:
         text = f"{change.move.value}: {change.check} [{change.subject}]"
         _wrapped(

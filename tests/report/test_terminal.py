@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from checks.core.codec import encode
 from checks.core.expectation import Basis
 from checks.core.finding import Finding
-from checks.core.fingerprint import Change, PartChange
+from checks.core.fingerprint import Change, Part, PartChange
 from checks.core.registry import load_areas
 from checks.core.verdict import Reason, Verdict
 from checks.ledger.diff import Difference, FindingChange, Move
 from checks.ledger.document import Ending, Ledger, assemble
 from checks.ledger.schema import problems
 from checks.ledger.store import empty_begin
+from checks.ledger.swap import since
 from checks.report.terminal import Style, render
 from checks.report.text import ascii_only, visible, wants_ascii
 from tests.support.runs import LEDGER_1, clean_environment, cli, pytest_run
@@ -136,21 +138,27 @@ WAIVER = {
     "ticket": "INFRA-1234",
     "until": "2026-12-31",
 }
+
+
+def card(uuid: str) -> Part:
+    return Part(kind={"model": "NVIDIA H100 80GB HBM3"}, identity={"uuid": uuid}, unread=())
+
+
 CHANGES = Difference(
     parts=(
         PartChange(
             slot="gpu[3]",
             kind=Change.SAME,
             identity=Change.CHANGED,
-            before="NVIDIA H100 80GB HBM3 GPU-1",
-            after="NVIDIA H100 80GB HBM3 GPU-9",
+            before=card("GPU-1"),
+            after=card("GPU-9"),
         ),
         PartChange(
             slot="board",
             kind=Change.SAME,
             identity=Change.NOT_COMPARABLE,
-            before="Dell",
-            after="Dell X1",
+            before=None,
+            after=None,
         ),
     ),
     findings=(
@@ -170,6 +178,47 @@ CHANGES = Difference(
         ),
     ),
 )
+
+
+def swapped() -> Ledger:
+    """One card of two left, with a fail on it; a board's fail counts again; an older one stays out."""
+    made = make(GOOD, dataclasses.replace(GOOD, check="gpu.memory.ecc", subject="gpu[3]"))
+    before = {"gpu[2]": card("GPU-2"), "gpu[3]": card("GPU-1"), "board": card("CN1")}
+    after = {**before, "gpu[3]": card("GPU-9")}
+    faulty = dataclasses.replace(
+        BAD, check="gpu.memory.ecc", subject="gpu[3]", cause="page-pending", premise=("gpu[3]",)
+    )
+    rests = {"gpu.pcie.width": ("gpu",), "machine.clock.past": ()}
+    good = [dataclasses.replace(GOOD, check=name, premise=p) for name, p in rests.items()]
+    early = {
+        name: since(
+            file="20260101T120000Z-h100-1-fail.json",
+            digest=made.row["digest"],
+            ended_utc="2026-01-01T12:00:00.000Z",
+            findings=[dataclasses.replace(BAD, premise=(name,))],
+            before={name: part},
+            after={name: card("other")},
+            carried=(),
+            now_utc="2026-01-15T12:00:00.000Z",
+        ).struck_out
+        for name, part in (("board", card("CN1")), ("gpu[7]", card("GPU-7")))
+    }
+    changed = since(
+        file=Path(BEFORE).name,
+        digest=made.row["digest"],
+        ended_utc="2026-01-30T12:00:00.000Z",
+        findings=[faulty, *good],
+        before=before,
+        after=after,
+        carried=[*early["board"], *early["gpu[7]"]],
+        now_utc=made.run["started_utc"],
+    )
+    parts = {slot: encode(part) for slot, part in after.items()}
+    row = {**made.row, "fingerprint": parts, "since": encode(changed)}
+    assert problems(row, "swapped") == []
+    return Ledger(file=PATH, sha256="", row=row)
+
+
 NOTHING = Difference(parts=(), findings=())
 GAPS = Difference(parts=(), findings=(), open_after=(BAD, ALSO_GOOD))
 BEFORE = "/var/lib/preflight/h100-1/20260130T120000Z-h100-1-8gpu-h100-80gb-hbm3-pass.json"
@@ -192,6 +241,7 @@ CASES = {
         WIDE,
         None,
     ),
+    "swap": (swapped(), WIDE, (BEFORE, NOTHING)),
     "waived": (make(GOOD, BAD, waivers=[WAIVER]), WIDE, None),
     "waiver-expired": (make(GOOD, BAD, waivers=[{**WAIVER, "until": "2026-01-30"}]), WIDE, None),
     "interrupted": (
@@ -307,7 +357,7 @@ def test_what_was_not_judged_now_is_not_said_to_be_unchanged():
     assert "nothing changed since" not in text
     both = dataclasses.replace(CHANGES, open_after=GAPS.open_after)
     text = plain(render(shown_gaps, WIDE, path=PATH, compared=(BEFORE, both)))
-    assert "of the rest, these changes: gpu[3]: kind same" in text
+    assert "of the rest, these changes: worse: machine.memory.total" in text
 
 
 def test_a_pass_says_what_nothing_was_compared_with():
