@@ -46,6 +46,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/core/test_outcome.py",
     ),
     "checks/engines/threads.py": ("tests/engines/test_threads.py",),
+    "checks/ledger/swap.py": ("tests/ledger/test_swap.py",),
 }
 """What is mutated besides the judges, and the tests that must notice."""
 
