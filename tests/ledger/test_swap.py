@@ -178,8 +178,19 @@ def test_a_ledger_carries_a_number_of_them_and_fails_longest():
     many = [found(f"m.a{n}", "x", Verdict.PASS, "board") for n in range(MOST_KEPT + 5)]
     bad = found("m.zzz", "x", Verdict.FAIL, "board")
     said = compared({"board": part()}, {"board": part("B")}, *many, bad)
-    assert len(said.struck_out) == MOST_KEPT
+    assert len(said.struck_out) == MOST_KEPT == 200
     assert said.struck_out[0].check == "m.zzz"
+
+
+def test_of_those_that_are_kept_the_newest_come_first():
+    dates = [f"2026-01-0{day}T00:00:00.000Z" for day in (2, 1, 3)]
+    carried = []
+    for number, date in enumerate(dates):
+        one = found(f"m.a{number}", "x", Verdict.PASS, "board")
+        now = compared({"board": part()}, {"board": part("B")}, one, ended_utc=date)
+        carried += now.struck_out
+    said = compared({}, {"board": part("B")}, carried=carried)
+    assert [one.ended_utc for one in said.struck_out] == sorted(dates, reverse=True)
 
 
 def test_a_card_that_moved_is_found_in_its_new_slot():
