@@ -179,10 +179,11 @@ def _number_slips(
 def _named_checks(data: dict[str, Any]) -> list[tuple[str, str]]:
     """Find every check that a profile names, with its key, in a document of any shape."""
     named = []
-    for index, waiver in enumerate(_of(data.get("waiver"), list)):
-        check = _of(waiver, dict).get("check")
-        if isinstance(check, str):
-            named.append((f"waiver[{index}].check", check))
+    for key in ("waiver", "observe_only"):
+        for index, entry in enumerate(_of(data.get(key), list)):
+            check = _of(entry, dict).get("check")
+            if isinstance(check, str):
+                named.append((f"{key}[{index}].check", check))
     optional = _of(_of(data.get("checks"), dict).get("optional"), dict)
     return named + [(f'checks.optional."{name}"', name) for name in optional]
 

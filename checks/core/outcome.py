@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from checks.core.expectation import Basis
 from checks.core.finding import Finding, area_of
-from checks.core.profile import Waiver
+from checks.core.profile import ObserveOnly, Waiver
 from checks.core.verdict import EXIT_CODES, LOOKS, Excuse, ExitEffect, RunVerdict, Verdict
 
 WAIVER_CHECK = "profile.waiver"
@@ -26,7 +26,8 @@ class Outcome:
     verdict: RunVerdict
     exit_code: int
     counts: dict[str, int]
-    """Findings by verdict; `confirmed` and `unconfirmed` split the passes, `waived` the fails."""
+    """Findings by verdict; `confirmed` and `unconfirmed` split the passes, `waived` and `observed`
+    are fails that have no effect."""
     findings: tuple[Finding, ...]
     """All of them, each with its effect on the exit code, or what excuses it."""
 
@@ -87,6 +88,7 @@ def outcome(
     *,
     waivers: Iterable[Waiver],
     optional: Mapping[str, str],
+    observe_only: Iterable[ObserveOnly] = (),
     today: datetime.date,
     interrupted: bool,
     scope: str,
@@ -97,17 +99,20 @@ def outcome(
         findings: all of them, those about waivers included.
         waivers: of the profile.
         optional: check id = reason, of the profile.
+        observe_only: checks on trial, of the profile.
         today: day of the run, UTC.
         interrupted: whether the run was stopped before its end.
         scope: `all`, `selection`, or the one area that the run speaks of.
 
     """
     valid = [waiver for waiver in waivers if today <= waiver.until]
-    rows = tuple(_weigh(row, valid, optional, scope) for row in findings)
+    on_trial = {entry.check for entry in observe_only if today <= entry.until}
+    rows = tuple(_weigh(row, valid, optional, on_trial, scope) for row in findings)
     counts = {verdict.value: sum(row.verdict is verdict for row in rows) for verdict in Verdict}
     counts["confirmed"] = sum(row.confirmed for row in rows)
     counts["unconfirmed"] = counts[Verdict.PASS.value] - counts["confirmed"]
     counts["waived"] = sum(row.excused is Excuse.WAIVER for row in rows)
+    counts["observed"] = sum(row.excused is Excuse.OBSERVE_ONLY for row in rows)
     effects = {row.effect for row in rows}
     if interrupted:
         verdict = RunVerdict.INTERRUPTED
@@ -120,7 +125,13 @@ def outcome(
     return Outcome(verdict=verdict, exit_code=EXIT_CODES[verdict], counts=counts, findings=rows)
 
 
-def _weigh(row: Finding, waivers: list[Waiver], optional: Mapping[str, str], scope: str) -> Finding:
+def _weigh(
+    row: Finding,
+    waivers: list[Waiver],
+    optional: Mapping[str, str],
+    on_trial: set[str],
+    scope: str,
+) -> Finding:
     """Say what a finding does to the exit code, or what excuses it."""
     effect = LOOKS[row.verdict].exit_effect
     excused: Excuse | None = None
@@ -130,6 +141,8 @@ def _weigh(row: Finding, waivers: list[Waiver], optional: Mapping[str, str], sco
         excused = Excuse.SCOPE
     elif effect is ExitEffect.FAILS and any(_covers(waiver, row) for waiver in waivers):
         excused = Excuse.WAIVER
+    elif effect is ExitEffect.FAILS and row.check in on_trial:
+        excused = Excuse.OBSERVE_ONLY
     elif effect is ExitEffect.INCOMPLETE and row.check in optional:
         excused = Excuse.OPTIONAL
     return replace(row, effect=ExitEffect.NONE if excused else effect, excused=excused)

@@ -236,6 +236,16 @@ class Waiver:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ObserveOnly:
+    """A check on trial: until a day its fails are reported and do not change the exit code."""
+
+    check: str = setting(
+        "Id of the check.", pattern=_CHECK, form="an id such as machine.memory.total"
+    )
+    until: datetime.date = setting("Last day on which it is only observed, YYYY-MM-DD (UTC).")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Profile:
     """What a box should be and what it is for."""
 
@@ -246,6 +256,9 @@ class Profile:
     serve: tuple[Serve, ...] = setting("Models to serve.", default=(), unique="name")
     checks: Checks = setting("Which checks it may go without.", default_factory=Checks)
     waiver: tuple[Waiver, ...] = setting("Known fails that may stand until a day.", default=())
+    observe_only: tuple[ObserveOnly, ...] = setting(
+        "Checks whose fails do not count until a day.", default=(), unique="check"
+    )
 
 
 LOCAL = Profile(schema=1)

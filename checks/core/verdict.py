@@ -44,6 +44,8 @@ class Excuse(str, Enum):
     """A known fail that may stand until a day."""
     OPTIONAL = "optional"
     """The profile says, with a reason, that this box may go without it."""
+    OBSERVE_ONLY = "observe-only"
+    """The check is on trial until a day."""
     SCOPE = "scope"
     """The run speaks of another area."""
 

@@ -108,6 +108,7 @@ def assemble(
         findings,
         waivers=profile.waiver,
         optional=profile.checks.optional,
+        observe_only=profile.observe_only,
         today=day,
         interrupted=ending.end == "interrupted",
         scope=begin["run"]["scope"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rich.console import Console
@@ -26,12 +26,14 @@ _COLOURS = {
 }
 _EXCUSED = {
     Excuse.WAIVER: "WAIVED FAIL",
+    Excuse.OBSERVE_ONLY: "OBSERVED FAIL",
     Excuse.SCOPE: "FAIL outside the scope",
     Excuse.OPTIONAL: "FAIL of an optional check",
 }
 _NOT_DECLARED = ("not declared", "the profile declares no")
 """How the fact begins where the profile could have given something to compare with."""
 _IN_USE, _IN_USE_MANY = "waiver in use", "waivers in use"
+_NONE: Mapping[str, str] = {}
 _INDENT = 2
 _AREA_WIDTH = 12
 _KEY_WIDTH = 7
@@ -78,8 +80,13 @@ def render(
     findings = ledger.findings
     fails = [row for row in findings if row.verdict is Verdict.FAIL]
     _rows(console, [row for row in fails if row.excused is None], "FAIL")
+    trials = {
+        entry.check: f"does not count until {entry.until} (observe_only of the profile)"
+        for entry in ledger.profile.observe_only
+    }
     for excuse, label in _EXCUSED.items():
-        _rows(console, [row for row in fails if row.excused is excuse], label)
+        rows = [row for row in fails if row.excused is excuse]
+        _rows(console, rows, label, trials if excuse is Excuse.OBSERVE_ONLY else _NONE)
     _unknowns(console, findings)
     _areas(console, findings)
     _notes(console, findings)
@@ -103,8 +110,9 @@ def _head(console: Console, ledger: Ledger) -> None:
     _heading(console, line)
     used = sum(_in_use(row) for row in ledger.findings)
     words = (
-        (counts["fail"] - counts["waived"], "failed"),
+        (counts["fail"] - counts["waived"] - counts.get("observed", 0), "failed"),
         (counts["waived"], "waived"),
+        (counts.get("observed", 0), "only observed"),
         (counts["unknown"], "unknown"),
         (counts["not-run"], "not run"),
         (counts["confirmed"], "passed"),
@@ -148,7 +156,9 @@ def _numbers(console: Console, ledger: Ledger) -> None:
             _wrapped(console, f"control of {row['check']}: {row['detail']}", indent=_INDENT)
 
 
-def _rows(console: Console, rows: list[Finding], label: str) -> None:
+def _rows(
+    console: Console, rows: list[Finding], label: str, trials: Mapping[str, str] = _NONE
+) -> None:
     for row in rows:
         console.print()
         _title(console, label, row, LOOKS[Verdict.FAIL].colour)
@@ -158,6 +168,7 @@ def _rows(console: Console, rows: list[Finding], label: str) -> None:
         for note in row.notes:
             _field(console, "note", note)
         _field(console, "against", _against(row))
+        _field(console, "trial", trials.get(row.check, ""))
 
 
 def _against(row: Finding) -> str:
@@ -222,11 +233,13 @@ def _counts(rows: list[Finding]) -> Iterable[str]:
     for verdict in sorted(Verdict, key=lambda v: -LOOKS[v].severity):
         those = [row for row in rows if row.verdict is verdict]
         waived = sum(row.excused is Excuse.WAIVER for row in those)
+        observed = sum(row.excused is Excuse.OBSERVE_ONLY for row in those)
         used = sum(_in_use(row) for row in those)
         passed = sum(row.confirmed for row in those)
         words: tuple[tuple[int, str], ...] = (
-            (len(those) - waived - used, LOOKS[verdict].label),
+            (len(those) - waived - observed - used, LOOKS[verdict].label),
             (waived, "waived"),
+            (observed, "only observed"),
             (used, _IN_USE if used == 1 else _IN_USE_MANY),
         )
         if verdict is Verdict.PASS:

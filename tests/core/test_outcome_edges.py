@@ -7,7 +7,7 @@ import pytest
 from checks.core.expectation import Basis
 from checks.core.finding import Finding
 from checks.core.outcome import WAIVER_CHECK, Outcome, in_scope, outcome, waiver_findings
-from checks.core.profile import Waiver
+from checks.core.profile import ObserveOnly, Waiver
 from checks.core.verdict import Excuse, Reason, RunVerdict, Verdict
 
 TODAY = datetime.date(2026, 6, 15)
@@ -41,11 +41,17 @@ def waiver(days: int, check: str = CHECK, subject: str | None = None) -> Waiver:
     return Waiver(check=check, subject=subject, reason="on order", ticket="T-1", until=until)
 
 
-def add_up(*rows: Finding, waivers: tuple[Waiver, ...] = (), scope: str = "all") -> Outcome:
+def add_up(
+    *rows: Finding,
+    waivers: tuple[Waiver, ...] = (),
+    trials: tuple[ObserveOnly, ...] = (),
+    scope: str = "all",
+) -> Outcome:
     return outcome(
         [*rows, *waiver_findings(waivers, rows, TODAY)],
         waivers=waivers,
         optional={},
+        observe_only=trials,
         today=TODAY,
         interrupted=False,
         scope=scope,
@@ -168,3 +174,42 @@ def test_what_a_run_says_cannot_be_changed():
         said.exit_code = 0
     with pytest.raises(TypeError):
         Outcome(RunVerdict.PASS, 0, {}, ())
+
+
+def trial(days: int, check: str = CHECK) -> ObserveOnly:
+    return ObserveOnly(check=check, until=TODAY + datetime.timedelta(days=days))
+
+
+@pytest.mark.parametrize(
+    ("days", "check", "excused"),
+    [
+        (0, CHECK, Excuse.OBSERVE_ONLY),
+        (1, CHECK, Excuse.OBSERVE_ONLY),
+        (-1, CHECK, None),
+        (1, "machine.memory", None),
+        (1, "machine.memory.zzz", None),
+        (1, "a", None),
+    ],
+)
+def test_the_fails_of_a_check_on_trial_do_not_count_through_its_last_day(days, check, excused):
+    whole = add_up(PASSES, finding(Verdict.FAIL), trials=(trial(days, check),))
+    (row,) = (row for row in whole.findings if row.check == CHECK)
+    assert (row.verdict, row.excused) == (Verdict.FAIL, excused)
+    assert whole.verdict is (RunVerdict.PASS if excused else RunVerdict.FAIL)
+    assert (whole.counts["fail"], whole.counts["observed"]) == (1, int(bool(excused)))
+
+
+@pytest.mark.parametrize("verdict", [Verdict.UNKNOWN, Verdict.NOT_RUN])
+def test_a_check_on_trial_that_could_not_tell_leaves_the_run_incomplete(verdict):
+    whole = add_up(PASSES, finding(verdict), trials=(trial(1),))
+    assert whole.verdict is RunVerdict.INCOMPLETE
+    assert whole.counts["observed"] == 0
+
+
+def test_a_waiver_says_more_than_a_trial():
+    whole = add_up(PASSES, finding(Verdict.FAIL), waivers=(waiver(1),), trials=(trial(1),))
+    assert (whole.counts["waived"], whole.counts["observed"]) == (1, 0)
+
+
+def test_a_fail_on_trial_confirms_nothing():
+    assert add_up(finding(Verdict.FAIL), trials=(trial(1),)).verdict is RunVerdict.INCOMPLETE

@@ -100,7 +100,15 @@ LONG = "x-long-name-of-a-model-that-somebody-gave-without-a-thought-for-terminal
 
 
 def make(
-    *findings, waivers=(), optional=None, interrupted="", planned=(), not_run=(), notices=(), **run
+    *findings,
+    waivers=(),
+    trials=(),
+    optional=None,
+    interrupted="",
+    planned=(),
+    not_run=(),
+    notices=(),
+    **run,
 ):
     """Make a ledger of findings, as a run makes it of its journal."""
     begin = empty_begin(host="h100-1", run_id="0123456789abcdef", started_s=STARTED_S)
@@ -109,6 +117,7 @@ def make(
     begin["planned"] = [list(key) for key in (*(f.key for f in findings), *planned, *dict(not_run))]
     content = begin["profile"]["content"]
     content["waiver"] = list(waivers)
+    content["observe_only"] = list(trials)
     content["checks"]["optional"] = optional or {}
     events = [
         {"event": "found", "finding": row.to_json(), "elapsed_s": 0.1, "at_s": 1.0}
@@ -243,6 +252,11 @@ CASES = {
     ),
     "swap": (swapped(), WIDE, (BEFORE, NOTHING)),
     "waived": (make(GOOD, BAD, waivers=[WAIVER]), WIDE, None),
+    "observed": (
+        make(GOOD, BAD, trials=[{"check": BAD.check, "until": "2026-12-31"}]),
+        WIDE,
+        None,
+    ),
     "waiver-expired": (make(GOOD, BAD, waivers=[{**WAIVER, "until": "2026-01-30"}]), WIDE, None),
     "interrupted": (
         make(
