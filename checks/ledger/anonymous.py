@@ -18,19 +18,12 @@ HIDDEN = "[anonymous]"
 
 _PERSONAL = {"description", "file", "label", "resolv_conf", "resolver", "ticket"}
 """Keys whose text goes whole."""
-_IDENTIFYING = {
-    "address",
-    "board_serial",
-    "boot_id",
-    "dimm_serials",
-    "host_name",
-    "machine_id",
-    "product_uuid",
-    "serial",
-    "serials",
-    "uuid",
-}
+_IDENTIFYING = re.compile(r"(?:.*_)?(?:address|serials?|uuid|host_name|machine_id|boot_id)")
 """Keys whose text goes whole, and wherever else a part of it stands."""
+_IDENTITY = "identity"
+"""Key of a table of which the same is true, whatever its fields are called."""
+_UNREAD = "unread"
+"""Key that a part of the fingerprint has beside it."""
 _OURS = {
     "area",
     "basis",
@@ -52,7 +45,8 @@ _OURS = {
     "verdict",
     "versions",
 }
-"""Keys whose content is made of our own words and digests, and of nothing of the box."""
+"""Keys whose content is made of our own words and digests, and of nothing of the box; in what a
+probe saw, or a person wrote, they may be called so and hold anything."""
 _REASONS = {reason.value for reason in (*Reason, *Blind)}
 _VOCABULARY = re.compile(r"[a-z_]+(\[.*\])?|[A-Z_]+", re.DOTALL)
 """Keys that we, the kernel or an engine have named: fields, slots, environment variables."""
@@ -126,8 +120,6 @@ def anonymous(
     copy["host"] = HIDDEN
     copy["run"]["label"] = copy["run"]["ticket"] = ""
     copy["previous"] = None
-    for slot, part in copy["fingerprint"].items():
-        copy["fingerprint"][slot] = {**part, "identity": dict.fromkeys(part["identity"])}
     copy["run"]["kind"] = ledger.run["kind"]
     copy["time"]["boot_id"] = None
     copy["anonymous_of"] = ledger.row["digest"]
@@ -159,7 +151,7 @@ def _texts(value: Json, key: str = "") -> Iterator[tuple[str, str]]:
             yield from _texts(item, key)
     elif isinstance(value, dict) and MARK not in value:
         for inner, item in value.items():
-            yield from _texts(item, inner)
+            yield from _texts(item, f"{_IDENTITY}_serial" if key == _IDENTITY else inner)
 
 
 def _paths(row: Row, homes: Iterable[str], folders: Iterable[str]) -> _Rules:
@@ -203,26 +195,44 @@ def _names_of(value: Json) -> set[str]:
     """Find what identifies the box, wherever a ledger says it; a host also without its domain."""
     names: set[str] = set()
     for key, text in _texts(value):
-        if key in _IDENTIFYING:
+        if identifies(key):
             names.add(text)
             names |= {text.partition(".")[0]} if key == "host_name" else set(text.split())
     return names - {"", "localhost", "none"}
 
 
-def _clean(value: Json, rules: _Rules, key: str) -> Json:
+def identifies(key: str) -> bool:
+    """Whether what stands under a key tells one box, or one part, from all others."""
+    return _IDENTIFYING.fullmatch(key) is not None
+
+
+def _clean(value: Json, rules: _Rules, key: str, *, seen: bool = False) -> Json:
+    """Clean a value at any depth; `seen` where it is of what a probe saw or a person wrote."""
     if key == "env" and isinstance(value, dict):
         # numbers are what a run is judged by; of the rest nobody knows what it says
         return {name: text if _is_number(text) else HIDDEN for name, text in value.items()}
-    if key in _OURS or (key == "reason" and str(value) in _REASONS):  # a waiver's is free text
+    if (
+        key == MARK or (not seen and key in _OURS) or (key == "reason" and str(value) in _REASONS)
+    ):  # a waiver's is free text
         return value
     if isinstance(value, str):
-        if key in _PERSONAL | _IDENTIFYING:
+        if key in _PERSONAL or identifies(key):
             return HIDDEN if value else value
         return _covered(value, rules)
     if isinstance(value, list):
-        return [_clean(item, rules, key) for item in value]
+        return [_clean(item, rules, key, seen=seen) for item in value]
     if isinstance(value, dict):
-        return {_clean_key(name, rules): _clean(item, rules, name) for name, item in value.items()}
+        clean = {
+            _clean_key(name, rules): _clean(
+                item, rules, name, seen=seen or name in ("data", "content")
+            )
+            for name, item in value.items()
+        }
+        identity = value.get(_IDENTITY)
+        if _UNREAD in value and isinstance(identity, dict):
+            # of a part: nothing, and not one text that would seem the same of all
+            clean[_IDENTITY] = dict.fromkeys(identity)
+        return clean
     return value
 
 

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checks.cli import main
-from checks.ledger.anonymous import anonymous
+from checks.ledger.anonymous import HIDDEN, anonymous
 from checks.ledger.canonical import ledger_digest, pretty
+from checks.ledger.document import Ledger
 from checks.ledger.schema import parse_ledger, problems, read_ledger
 from checks.ledger.verify import verify_file
 from tests.support.runs import ledger_here, run_here, write_profile
@@ -440,3 +441,56 @@ def test_a_replay_says_whose_ledger_it_judges_and_its_copy_does_not(tmp_path):
     (notice,) = moved.row["notices"]
     assert notice.endswith("it is of another host: local")
     assert "otherbox" not in json.dumps(anonymous(moved))
+
+
+def test_the_serials_of_parts_that_have_left_go_too(made):
+    """They stand in no fingerprint any more: only in what was struck out, and in what it says."""
+    row = json.loads(json.dumps(made.row))
+    part = {"kind": {"model": "M"}, "identity": {"eui": "eui.3634463000000001"}, "unread": []}
+    struck = {
+        "check": "machine.disk.free",
+        "subject": "tmp",
+        "verdict": "fail",
+        "says": "no room on eui.3634463000000001",
+        "cause": "no-room",
+        "cause_text": "",
+        "load": "",
+        "file": "x.json",
+        "digest": row["digest"],
+        "ended_utc": row["run"]["ended_utc"],
+        "parts": {"disk[nvme0n1]": part},
+        "left": ["disk[nvme0n1]"],
+        "struck_utc": row["run"]["started_utc"],
+    }
+    change = {"slot": "disk[nvme0n1]", "kind": "same", "identity": "changed", "moved_to": ""}
+    row["since"] = {
+        "file": "x.json",
+        "digest": row["digest"],
+        "ended_utc": row["run"]["ended_utc"],
+        "parts": [{**change, "before": part, "after": {**part, "identity": {"eui": "eui.9999"}}}],
+        "struck_out": [struck],
+        "returned": [],
+    }
+    made_copy = anonymous(Ledger(file="x", sha256="", row=row))
+    text = json.dumps(made_copy)
+    assert "3634463" not in text
+    assert "eui.9999" not in text
+    assert made_copy["since"]["parts"][0]["identity"] == "changed"
+    assert made_copy["since"]["struck_out"][0]["says"] == f"no room on {HIDDEN}"
+    assert problems(made_copy, "copy") == []
+
+
+@pytest.mark.parametrize("key", ["gpu_serial", "nic_address", "board_uuid", "serials"])
+def test_a_field_of_new_facts_is_hidden_by_the_last_word_of_its_name(made, key):
+    row = json.loads(json.dumps(made.row))
+    row["observations"][0]["data"] = {key: "QX-4711", "other_name": "the card QX-4711 is hot"}
+    text = json.dumps(anonymous(Ledger(file="x", sha256="", row=row)))
+    assert "QX-4711" not in text
+    assert "is hot" in text
+
+
+@pytest.mark.parametrize("key", ["id", "type", "check", "area"])
+def test_what_a_probe_saw_is_not_spared_for_the_name_of_its_field(made, key):
+    row = json.loads(json.dumps(made.row))
+    row["observations"][0]["data"] = {key: "192.0.2.7"}
+    assert "192.0.2.7" not in json.dumps(anonymous(Ledger(file="x", sha256="", row=row)))
