@@ -291,6 +291,7 @@ def _inside(root: Path, path: str) -> Path:
     """
     ahead = path.split("/")[::-1]
     done: list[str] = []
+    top = str(root)
     links = 0
     while ahead:
         part = ahead.pop()
@@ -300,7 +301,8 @@ def _inside(root: Path, path: str) -> Path:
             done = done[:-1]
             continue
         try:
-            target = os.readlink(root.joinpath(*done, part))  # noqa: PTH115 - may be any text
+            # texts, not paths: this runs for each folder of each path that is read
+            target = os.readlink("/".join((top, *done, part)))  # noqa: PTH115
         except (OSError, ValueError):
             done.append(part)
             continue
