@@ -16,7 +16,7 @@ from checks.ledger.schema import read_ledger
 from tests.support.runs import HERE, clean_environment, ledger_here, run_here, write_profile
 from tests.support.runs import command as python
 
-VERBS = ("run", "show", "verify", "replay", "diff", "explain", "export", "prune")
+VERBS = ("run", "show", "verify", "replay", "diff", "adopt", "accept", "explain", "export", "prune")
 SERVES = """
 [hardware]
 memory_total_bytes = 274_877_906_944
@@ -69,6 +69,22 @@ def test_help_names_every_verb_and_the_version_is_told():
     assert command("no-such-verb").returncode == 2
 
 
+def test_help_of_all_verbs_loads_none_of_them_and_a_verb_no_other():
+    script = (
+        "import sys\n"
+        "from checks.cli import main\n"
+        "try:\n"
+        "    main(sys.argv[1:])\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        "print([n for n in sorted(sys.modules) if n.startswith('checks.verbs.')], file=sys.stderr)"
+    )
+    common = ["checks.verbs.codes"]
+    assert python_here("-c", script, "--help").err == f"{common}\n"
+    loaded = python_here("-c", script, "explain", "--help").err
+    assert loaded == f"{[*common, 'checks.verbs.explain', 'checks.verbs.shared']}\n"
+
+
 def test_help_of_run_shows_the_options_of_the_suite_and_where_those_of_pytest_are():
     for word in ("--help", "-h"):
         done = command("run", word)
@@ -112,7 +128,9 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("while_loading", ["argparse", "jsonschema", "pytest", "preflight.suite"])
+@pytest.mark.parametrize(
+    "while_loading", ["argparse", "checks.verbs.run", "jsonschema", "pytest", "preflight.suite"]
+)
 def test_ctrl_c_before_a_run_has_begun_is_one_line(tmp_path, while_loading):
     words = ["run", "--host", "local", "--ledger-dir", str(tmp_path)]
     script = CTRL_C.format(name=while_loading, words=words)
@@ -122,9 +140,16 @@ def test_ctrl_c_before_a_run_has_begun_is_one_line(tmp_path, while_loading):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("while_loading", ["jsonschema", "checks.machine.probe"])
-def test_ctrl_c_while_another_verb_loads_is_one_line(while_loading):
-    done = python_here("-c", CTRL_C.format(name=while_loading, words=["explain"]))
+@pytest.mark.parametrize(
+    ("while_loading", "words"),
+    [
+        ("checks.verbs.explain", ["explain"]),
+        ("checks.machine.probe", ["explain"]),
+        ("jsonschema", ["show", "local"]),
+    ],
+)
+def test_ctrl_c_while_another_verb_loads_is_one_line(while_loading, words):
+    done = python_here("-c", CTRL_C.format(name=while_loading, words=words))
     assert (done.code, done.both) == (2, "preflight: interrupted\n")
 
 
@@ -132,7 +157,7 @@ def test_ctrl_c_in_a_verb_is_one_line(monkeypatch, capsys):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("checks.cli.load_areas", interrupted)
+    monkeypatch.setattr("checks.verbs.explain.load_areas", interrupted)
     assert main(["explain"]) == 2
     assert capsys.readouterr().err == "preflight: interrupted\n"
 

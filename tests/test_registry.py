@@ -318,7 +318,8 @@ LAYERS = (
     ("checks.ledger",),
     ("checks.report",),
     ("checks.session",),
-    ("checks.cli", "preflight"),
+    ("checks.verbs", "preflight"),
+    ("checks.cli",),
 )
 """Arrows point upwards in this list, never down."""
 
