@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.text import Text
 
 from checks.core.finding import Finding, area_of
+from checks.core.moment import utc_text
 from checks.core.outcome import WAIVER_CHECK
 from checks.core.verdict import LOOKS, Excuse, ExitEffect, Reason, RunVerdict, Verdict
 from checks.ledger.diff import Difference
-from checks.ledger.document import Ledger, utc_text
+from checks.ledger.document import Ledger
 from checks.report.text import ascii_only, visible
 
 _COLOURS = {

@@ -11,8 +11,9 @@ from checks.core.load import HOST_NAME
 from checks.core.paths import ledger_folder
 from checks.core.registry import load_areas
 from checks.ledger.document import Ledger
+from checks.ledger.head import HEAD
 from checks.ledger.schema import read_ledger, whole
-from checks.ledger.store import HEAD, HostFolder
+from checks.ledger.store import HostFolder
 from checks.verbs.shared import complain
 
 ONE = "path of a ledger, or name of a host: its newest one"
