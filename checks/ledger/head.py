@@ -8,6 +8,7 @@ takes and refuses what that schema does.
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
@@ -89,9 +90,11 @@ def head_problems(value: Json, name: str) -> list[Problem]:
     ]
 
 
-def fingerprint_problems(value: Json) -> bool:
-    """Whether this is no fingerprint as a head holds it."""
-    return any(True for _ in _FINGERPRINT(value, ""))
+def as_fingerprint(value: Json) -> dict[str, dict[str, Fields]] | None:
+    """Take a value for the fingerprint of a head; None where it is none."""
+    if any(True for _ in _FINGERPRINT(value, "")):
+        return None
+    return typing.cast("dict[str, dict[str, Fields]]", value)
 
 
 _Wrong = Iterator[tuple[str, str, str]]

@@ -17,6 +17,8 @@ from checks.core.errors import BusyError, StoreError
 from checks.core.moment import utc_text
 from checks.ledger.files import NEW_FILE, store_error
 
+LOCK = ".lock"
+"""Of the runs of a host."""
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL)
 
 _LOCKED: set[int] = set()

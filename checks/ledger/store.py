@@ -32,10 +32,9 @@ from checks.ledger.files import (
 )
 from checks.ledger.head import HEAD, Head, parse_head
 from checks.ledger.journal import Remains, read_journal
-from checks.ledger.lock import Lock
+from checks.ledger.lock import LOCK, Lock
 from checks.ledger.schema import problems, read_ledger
 
-LOCK = ".lock"
 LARGEST_JOURNAL_BYTES = 64_000_000
 """Of a larger one the beginning is recovered."""
 LONGEST_NAME = 200

@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 
 from checks.core.errors import BusyError, LedgerError, Problem, StoreError, UsageError
-from checks.core.load import HOST_NAME
-from checks.core.paths import ledger_folder
+from checks.core.paths import HOST_NAME, ledger_folder
 from checks.core.registry import load_areas
 from checks.ledger.document import Ledger
 from checks.ledger.head import HEAD

@@ -18,9 +18,10 @@ from checks.core.registry import load_areas
 from checks.ledger.canonical import ledger_digest, pretty
 from checks.ledger.files import write_whole
 from checks.ledger.head import HEAD
+from checks.ledger.lock import LOCK
 from checks.ledger.prune import prune
 from checks.ledger.schema import read_ledger
-from checks.ledger.store import LOCK, HostFolder, ledger_name, scope_entry
+from checks.ledger.store import HostFolder, ledger_name, scope_entry
 from checks.ledger.verify import CANNOT_SEE, PRUNED, verify_file, verify_row
 from tests.support.runs import begin_here, ledger_here, run_here
 
