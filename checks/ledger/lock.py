@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import platform
 import re
 import stat
 import time
@@ -182,13 +181,13 @@ class Lock:
 
 
 def _own_note() -> str:
-    return f"pid {os.getpid()} on {platform.node()}, since {utc_text(time.time())}"
+    return f"pid {os.getpid()} on {os.uname().nodename}, since {utc_text(time.time())}"
 
 
 def _is_gone(note: str) -> bool:
     """Whether the process that left this note ran on this box and runs no more."""
     found = re.fullmatch(r"pid ([0-9]{1,10}) on (\S*), since \S+", note)
-    if found is None or found[2] != platform.node():
+    if found is None or found[2] != os.uname().nodename:
         return False
     try:
         os.kill(int(found[1]), 0)

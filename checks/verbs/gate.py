@@ -45,7 +45,6 @@ from checks.core.world import World
 from checks.ledger.canonical import LARGEST_FILE_BYTES, parse
 from checks.ledger.files import journals, read_plain
 from checks.ledger.head import HEAD, Head, as_fingerprint, parse_head
-from checks.ledger.lock import LOCK, Lock
 from checks.ledger.opening import STATE, last_opening_s, record_opening
 from checks.ledger.reliance import ALL, QUICK, Base, Later, reliance
 from checks.machine.probe.clock import kernel_built
@@ -425,6 +424,8 @@ class Gate:
         """See whether a run has died: its journal is left, and the head does not know of it yet."""
         if not journals(self.folder):
             return
+        from checks.ledger.lock import LOCK, Lock
+
         runs = Lock(self.folder, LOCK, who="run", host=self.host)
         with suppress(OSError):
             if runs.is_taken():
@@ -454,6 +455,8 @@ class Gate:
 
     def _commit(self, opened: Answer) -> Answer:
         """Record the opening, unless another gate has opened meanwhile."""
+        from checks.ledger.lock import Lock
+
         assert self.at_s is not None  # noqa: S101 - a clock that cannot be read has closed it
         lock = Lock(self.folder, OWN_LOCK, who="gate", host=self.host)
         try:
