@@ -306,20 +306,20 @@ class Gate:
         return self._commit(opened) if self.options.commit else opened
 
     def _head(self) -> Head:
-        look = f"preflight verify {self.host}"
+        look = "preflight verify {} tells more"
         try:
             head = parse_head(read_plain(self.folder / HEAD, LARGEST_FILE_BYTES), HEAD)
         except FileNotFoundError:
             if any(self.folder.glob("*.json")):
-                raise _NoHeadError("no head.json; {} tells more", look) from None
-            run = f"preflight run --host {self.host}"
-            raise _NoHeadError("{} has no ledger; {} makes one", self.host, run) from None
+                raise _NoHeadError(f"no head.json; {look}", self.host) from None
+            run = "{} has no ledger; preflight run --host {} makes one"
+            raise _NoHeadError(run, self.host, self.host) from None
         except OSError as error:
             raise _NoHeadError("head.json: {}", _why(error)) from error
         except LedgerError as error:
             if error.problems[0].key == "schema":
                 raise _NoHeadError("head.json is of another version of preflight") from error
-            raise _NoHeadError("head.json is damaged; {} tells more", look) from error
+            raise _NoHeadError(f"head.json is damaged; {look}", self.host) from error
         if head.host != self.host:
             raise _NoHeadError("head.json is of the host {}, not of {}", head.host, self.host)
         return head
@@ -375,7 +375,7 @@ class Gate:
         elif base.verdict != "pass":
             yield _unknown(f"{{}} {self._scope}{base.verdict} {ago}", self.host)
         if base.unconfirmed and not self.options.allow_unconfirmed:
-            yield self._unsure(base, f"{base.unconfirmed} unconfirmed")
+            yield _unknown(f"{{}} {self._said(base)}", self.host)
 
     # time
 
@@ -430,7 +430,7 @@ class Gate:
         with suppress(OSError):
             if runs.is_taken():
                 return  # it is under way
-        yield _unknown("a run has crashed; {} recovers it", f"preflight show {self.host}")
+        yield _unknown("a run has crashed; preflight show {} recovers it", self.host)
 
     def _state(self) -> Iterator[Answer]:
         interval = self.options.min_interval
