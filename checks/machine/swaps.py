@@ -106,9 +106,18 @@ def _placed(parts: Parts) -> Parts:
 
 
 def _without_moved(old: Parts, new: Parts) -> tuple[Parts, Parts]:
-    """Leave out the disks that are on both sides, wherever."""
-    both = Counter(_names(old).values()) & Counter(_names(new).values())
-    return _less(old, both), _less(new, both)
+    """Leave out the disks that are on both sides, in the same place or in another."""
+    before, after = _names(old), _names(new)
+    stayed = {slot for slot, name in before.items() if after.get(slot) == name}
+    before, after = (
+        {slot: name for slot, name in side.items() if slot not in stayed}
+        for side in (before, after)
+    )
+    moved = Counter(before.values()) & Counter(after.values())
+    return (
+        _less(old, stayed | _first(before, moved)),
+        _less(new, stayed | _first(after, moved)),
+    )
 
 
 _Name = tuple[tuple[tuple[str, str | None], ...], ...]
@@ -125,11 +134,16 @@ def _names(parts: Parts) -> dict[str, _Name]:
     }
 
 
-def _less(parts: Parts, gone: Counter[_Name]) -> Parts:
-    left = Counter(gone)
-    kept = dict(parts)
-    for slot, name in _names(parts).items():
+def _first(names: Mapping[str, _Name], counts: Counter[_Name]) -> set[str]:
+    """Give so many slots of each name."""
+    left = Counter(counts)
+    found = set()
+    for slot, name in names.items():
         if left[name]:
             left[name] -= 1
-            del kept[slot]
-    return kept
+            found.add(slot)
+    return found
+
+
+def _less(parts: Parts, gone: Collection[str]) -> Parts:
+    return {slot: part for slot, part in parts.items() if slot not in gone}
