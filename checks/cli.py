@@ -1,7 +1,7 @@
 """The command `preflight`: finds the verb that is asked for, and loads that one alone.
 
 Exit codes of every verb but `run`: 0 yes or done, 1 the answer is no, 2 usage or unreadable input,
-10 could not tell.
+10 could not tell; and 11 of `gate`: not now.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 FORM = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z"
@@ -20,6 +21,8 @@ def utc_text(at_s: float) -> str:
 
 def utc_s(text: str) -> float | None:
     """Read a moment that `utc_text` wrote, in seconds since 1970; None where no calendar has it."""
+    if not re.fullmatch(FORM, text):
+        return None  # what else Python takes for a moment differs from version to version
     try:
         moment = datetime.datetime.fromisoformat(text.removesuffix("Z"))
     except ValueError:

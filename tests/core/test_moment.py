@@ -14,6 +14,16 @@ def test_a_moment_that_was_written_is_read(at_s):
     assert re.fullmatch(FORM, text)
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-02-31T00:00:00.000Z", "2026-13-01Z"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "yesterday",
+        "2026-02-31T00:00:00.000Z",
+        "2026-13-01Z",
+        "2026-01-31",
+        "2026-01-31T00:00:00.000",
+    ],
+)
 def test_a_moment_that_no_calendar_has_is_none(text):
     assert utc_s(text) is None
