@@ -1,7 +1,7 @@
 """The command `preflight`: finds the verb that is asked for, and loads that one alone.
 
 Exit codes of every verb but `run`: 0 yes or done, 1 the answer is no, 2 usage or unreadable input,
-10 could not tell.
+10 could not tell; and 11 of `gate`: not now.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 
 from checks.verbs.codes import UNSEEN, USAGE, YES
 
-RUN = "run"
+RUN, GATE = "run", "gate"
 
 try:
     # loading takes a moment, and Ctrl-C in it is no fault of ours that wants a traceback
@@ -39,13 +39,18 @@ VERBS = (
     ("explain", "what does a check look at, and what to do?"),
     ("export", "write a copy that may be shown to strangers"),
     ("prune", "remove old ledgers of a host, and leave a trace"),
+    (GATE, "may this box be trusted with work now? One line, for schedulers"),
 )
 """Each with its line of help. Its module in `checks.verbs` has its name."""
+OWN = (RUN, GATE)
+"""Those that read their words themselves."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Every expected error is one text on standard error."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == [GATE]:
+        return _gate(words[1:])
     try:
         Path.cwd()
     except OSError as error:
@@ -72,6 +77,15 @@ def _wrong(text: str) -> int:
 
     complain(text)
     return USAGE
+
+
+def _gate(words: list[str]) -> int:
+    """Ask the gate, which says itself, in its one line, what is wrong."""
+    try:
+        code: int = _module(GATE).start(words)
+    except KeyboardInterrupt:
+        return _wrong("interrupted")
+    return code
 
 
 def _verb_of(words: list[str]) -> int:
@@ -103,8 +117,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     asked = next((word for word in words if not word.startswith("-")), "")
     for name, text in VERBS:
-        verb = verbs.add_parser(name, help=text, description=text, add_help=name != RUN)
-        if name == asked != RUN:
+        verb = verbs.add_parser(name, help=text, description=text, add_help=name not in OWN)
+        if name == asked and name not in OWN:
             module = _module(name)
             module.add_arguments(verb)
             verb.set_defaults(run=module.run)

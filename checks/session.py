@@ -18,6 +18,7 @@ from checks.core.expectation import Expectation, Expected
 from checks.core.facts import Blind, Facts, NotRecordedError, Unseen
 from checks.core.finding import Finding
 from checks.core.load import LOCAL_HOST, Loaded, Source, load_host
+from checks.core.moment import utc_text
 from checks.core.outcome import ALL, SELECTION
 from checks.core.paths import expected_folders, ledger_folder, user_path
 from checks.core.redact import ENVIRONMENT_SECRETS, cap, redact_text
@@ -34,11 +35,11 @@ from checks.ledger.document import (
     Ledger,
     Row,
     assemble,
-    utc_text,
 )
+from checks.ledger.head import Head
 from checks.ledger.journal import Journal
 from checks.ledger.schema import read_ledger, whole
-from checks.ledger.store import Head, HostFolder
+from checks.ledger.store import HostFolder
 from checks.ledger.swap import Struck
 from checks.machine.facts import Clock
 from checks.machine.probe.clock import history_facts

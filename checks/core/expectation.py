@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from checks.core.profile import Profile
-from checks.core.reader import setting
+from checks.core.setting import setting
+
+if TYPE_CHECKING:
+    from checks.core.profile import Profile
 
 V = TypeVar("V")
 

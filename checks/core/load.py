@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 from checks.core.codec import Json, decode, encode
 from checks.core.errors import InputError, Problem, ProfileError, UsageError
 from checks.core.expectation import Expectation, ExpectationFile, Expected
-from checks.core.paths import is_checkout
+from checks.core.paths import HOST_NAME, is_checkout
 from checks.core.profile import LOCAL, Profile
 from checks.core.reader import read_document, show
 from checks.core.redact import ENVIRONMENT_SECRETS, redact
@@ -28,8 +27,6 @@ REHEARSED = "rehearsed"
 """The same of rehearsals, runs on recorded trees: it counts in rehearsals, and in nothing else."""
 
 LOCAL_HOST = "local"
-HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-"""A host's name becomes a folder and part of file names."""
 _CLOSE = 0.8
 """How near a name must be to be guessed: all names of checks begin alike."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from checks.core.errors import UsageError
 
 HERE = Path(__file__).resolve().parents[2]
 """The checkout, or the folder that the packages are installed in."""
+HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+"""A host's name becomes a folder and part of file names."""
 
 
 def user_path(text: str) -> Path:

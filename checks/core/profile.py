@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from checks.core.place import CONTAINER_ID, THIS, PlaceError, parse_place
-from checks.core.reader import NAME, setting
+from checks.core.setting import NAME, setting
 
 SCHEMA_ID = "https://preflight.invalid/schema/profile-1.json"
 

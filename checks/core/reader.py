@@ -1,6 +1,7 @@
 """Dataclasses from TOML and JSON Schemas from the same dataclasses, with located errors.
 
-A class that a person writes as TOML is a frozen dataclass whose fields are made by `setting`.
+A class that a person writes as TOML is a frozen dataclass whose fields are made by
+`checks.core.setting.setting`.
 Unknown keys are errors, every problem is collected, and each says file, line, key, what was
 found and what is wanted.
 """
@@ -15,7 +16,6 @@ import re
 import types
 import typing
 from dataclasses import MISSING, fields, is_dataclass
-from dataclasses import field as dataclass_field
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +23,6 @@ from checks.core.errors import MANY_PROBLEMS, Problem, ProfileError, shortened
 from checks.core.redact import HIDDEN, names_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from dataclasses import Field
 
     from checks.core.codec import Json
@@ -32,53 +31,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LARGEST_INT = 2**53 - 1
-NAME = r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}"
-"""Names become pytest ids, and `-k` takes only these characters."""
-
-
-def setting(
-    doc: str,
-    *,
-    default: object = MISSING,
-    default_factory: Callable[[], object] | None = None,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    pattern: str = "",
-    form: str = "",
-    check: Callable[[Any], str] | None = None,
-    choices: tuple[object, ...] = (),
-    unique: str = "",
-) -> Any:  # noqa: ANN401 - like dataclasses.field
-    """Declare one key: its meaning, its default and its bounds.
-
-    Args:
-        doc: what it means, with its unit.
-        default: value if the key is left out; without one the key is required.
-        default_factory: the same for values that cannot be shared.
-        minimum: smallest allowed number.
-        maximum: largest allowed number.
-        pattern: regular expression that the whole text must match.
-        form: the same in words, for errors.
-        check: says what is wanted instead of a value of the right type; empty if it is good.
-        choices: the only values allowed.
-        unique: for a list of tables, the key whose values must differ.
-
-    """
-    metadata = {
-        "doc": doc,
-        "minimum": minimum,
-        "maximum": maximum,
-        "pattern": pattern,
-        "form": form,
-        "check": check,
-        "choices": choices,
-        "unique": unique,
-    }
-    if default_factory is not None:
-        return dataclass_field(default_factory=default_factory, metadata=metadata)
-    if default is MISSING:
-        return dataclass_field(metadata=metadata)
-    return dataclass_field(default=default, metadata=metadata)
 
 
 def read_document(cls: type[T], document: Document) -> T:

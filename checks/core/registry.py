@@ -9,13 +9,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from dataclasses import field as dataclass_field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from checks.core.expectation import Case, Expected, NotDeclared
 from checks.core.facts import BOX, Facts, Unseen
 from checks.core.finding import Judgement, area_of
-from checks.core.profile import Profile
 from checks.core.world import World
+
+if TYPE_CHECKING:
+    from checks.core.profile import Profile
 
 AREAS = ("machine",)
 """Packages under `checks` that register probes and checks, in the order in which reports list them."""
@@ -23,7 +25,7 @@ AREAS = ("machine",)
 _ID = re.compile(r"[a-z0-9]+(\.[a-z0-9-]+)+")
 
 Read = Callable[[World, Any], "Facts | Unseen"]
-Targets = Callable[[Profile], Mapping[str, Any]]
+Targets = Callable[["Profile"], Mapping[str, Any]]
 Judge = Callable[..., "Judgement | Mapping[str, Judgement]"]
 Cases = Callable[[Expected], Iterable[Case[Any]]]
 

@@ -95,12 +95,18 @@ class World:
         """
         return Path(path) if self.live else _inside(self.root, path)
 
-    def read(self, path: str) -> str | Unseen:
-        """Read a small text file; NUL bytes and bad UTF-8 are kept visible, not refused."""
-        raw = self.raw(path)
+    def read(self, path: str, first_bytes: int = LARGEST_READ_BYTES) -> str | Unseen:
+        """Read a small text file; NUL bytes and bad UTF-8 are kept visible, not refused.
+
+        Args:
+            path: of the file.
+            first_bytes: how much of its beginning is enough.
+
+        """
+        raw = self.raw(path, first_bytes)
         return raw if isinstance(raw, Unseen) else raw.decode("utf-8", "backslashreplace")
 
-    def raw(self, path: str) -> bytes | Unseen:
+    def raw(self, path: str, first_bytes: int = LARGEST_READ_BYTES) -> bytes | Unseen:
         """Read a small file; of a larger one its beginning."""
         try:
             # Not Path.open: a FIFO or a device in a recorded tree would block without O_NONBLOCK.
@@ -112,8 +118,8 @@ class World:
             if not stat.S_ISREG(mode):
                 return Unseen(Blind.MALFORMED, f"{path} is not a file")
             raw = b""
-            while len(raw) < LARGEST_READ_BYTES:
-                chunk = os.read(descriptor, 65_536)
+            while len(raw) < first_bytes:
+                chunk = os.read(descriptor, min(65_536, first_bytes))
                 if not chunk:
                     break
                 raw += chunk

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -14,6 +13,7 @@ from checks.core.errors import LedgerError, Problem
 from checks.core.facts import Blind, Facts, Observation, Unseen
 from checks.core.finding import Finding
 from checks.core.fingerprint import Part, fingerprint
+from checks.core.moment import day_of, utc_text
 from checks.core.outcome import Outcome, outcome, waiver_findings
 from checks.core.profile import Profile
 from checks.core.registry import Registry, facts_name
@@ -46,22 +46,6 @@ class Ending:
 OTHER_BASELINE = "the baseline is of another host: "
 OTHER_REPLAYED = "judged against what its ledger expected, not a profile; it is of another host: "
 """Notices that end in the name of a box."""
-
-
-def utc_text(at_s: float) -> str:
-    """Show a moment in RFC 3339, UTC, milliseconds; clamped to what a calendar holds."""
-    largest_s = 253_402_300_799.0  # the end of the year 9999
-    at_s = min(max(at_s, -62_135_596_800.0), largest_s)
-    moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(
-        milliseconds=int(at_s * 1_000)
-    )
-    # not strftime, whose %Y gives the year 33 two digits
-    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-
-
-def day_of(utc: str) -> datetime.date:
-    """Give the day of a moment that `utc_text` wrote."""
-    return datetime.date.fromisoformat(utc[:10])
 
 
 def assemble(

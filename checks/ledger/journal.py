@@ -14,16 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checks.core.codec import Json, encode
-from checks.core.errors import LedgerError, Problem, StoreError
+from checks.core.errors import LedgerError, Problem
 from checks.core.facts import Observation
 from checks.core.finding import Finding
 from checks.core.runner import ControlOutcome
 from checks.core.signals import held
 from checks.ledger.canonical import parse
 from checks.ledger.document import Row, write_observation
+from checks.ledger.files import fsync_folder, store_error
 
-PREFIX = "journal-"
-SUFFIX = ".jsonl"
 EVENTS = ("begin", "open", "seen", "control", "found", "not-run")
 
 
@@ -111,24 +110,6 @@ class Journal:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-
-def store_error(folder: Path, error: OSError) -> StoreError:
-    """Say what is wrong with a folder of ledgers, and what to do."""
-    return StoreError(
-        f"{folder}: ledgers cannot be written here ({error.strerror or error}).\n"
-        "Earlier ledgers are untouched. Free some room or permit writing, or name another "
-        "folder: --ledger-dir DIR"
-    )
-
-
-def fsync_folder(folder: Path) -> None:
-    """Flush a folder, so that a new name in it survives a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True, kw_only=True)

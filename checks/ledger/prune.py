@@ -8,9 +8,9 @@ from pathlib import Path
 
 from checks.core.errors import PreflightError, StoreError
 from checks.ledger.document import Ledger
-from checks.ledger.journal import fsync_folder, store_error
+from checks.ledger.files import fsync_folder, store_error, write_whole
 from checks.ledger.schema import read_ledger
-from checks.ledger.store import HostFolder, write_whole
+from checks.ledger.store import HostFolder
 from checks.ledger.verify import PRUNED, verify_row
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -21,8 +21,8 @@ from checks.core.paths import schema_file
 from checks.core.reader import show
 from checks.ledger.canonical import ledger_digest, parse, read
 from checks.ledger.document import SCHEMA, Ledger
+from checks.ledger.head import HEAD_SCHEMA
 
-HEAD_SCHEMA = "preflight-head/1"
 FILES = {SCHEMA: "ledger-1.json", HEAD_SCHEMA: "head-1.json"}
 
 

@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
-import platform
 import re
-import stat
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from checks.core.codec import Json, encode
-from checks.core.errors import BusyError, LedgerError, Problem, StoreError
-from checks.core.fingerprint import Fields
-from checks.core.outcome import ALL
+from checks.core.errors import LedgerError, Problem
+from checks.core.finding import area_of
+from checks.core.moment import utc_text
+from checks.core.outcome import ALL, SELECTION, WAIVER_CHECK
 from checks.core.profile import LOCAL
 from checks.core.registry import Registry
-from checks.ledger.canonical import ledger_digest, pretty, read
-from checks.ledger.document import Ending, Ledger, Row, assemble, utc_text
-from checks.ledger.journal import (
+from checks.core.verdict import Excuse, ExitEffect, RunVerdict, Verdict
+from checks.ledger.canonical import ledger_digest, pretty, readable
+from checks.ledger.document import Ending, Ledger, Row, assemble
+from checks.ledger.files import (
     PREFIX,
     SUFFIX,
-    Remains,
     fsync_folder,
-    read_journal,
+    journals,
+    open_new,
     store_error,
+    write_whole,
 )
-from checks.ledger.schema import HEAD_SCHEMA, problems, read_ledger
+from checks.ledger.head import HEAD, Head, parse_head
+from checks.ledger.journal import Remains, read_journal
+from checks.ledger.lock import LOCK, Lock
+from checks.ledger.schema import problems, read_ledger
 
-HEAD = "head.json"
-LOCK = ".lock"
-HELD = ".lock-held"
-"""Says who holds the folder, on a file system without locks."""
-NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-"""Opens what is not there yet, and never what a link leads to."""
 LARGEST_JOURNAL_BYTES = 64_000_000
 """Of a larger one the beginning is recovered."""
 LONGEST_NAME = 200
@@ -47,33 +43,9 @@ ROOM_BYTES = 4_000_000
 _LEDGER_NAME = re.compile(r"\d{8}T\d{6}Z-.*\.json")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Head:
-    """Which ledger is the newest, and what a reader in a hurry needs of it."""
-
-    file: str
-    sha256: str
-    """Of the file's bytes."""
-    digest: str
-    verdict: str
-    exit_code: int
-    scope: str
-    ended_utc: str
-    boot_id: str | None
-    boot_offset_s: float | None
-    """Wall clock minus time since boot."""
-    newest_s: float
-    """Latest moment that any ledger of this row records: it never goes back with the clock."""
-    fingerprint: dict[str, dict[str, Fields]]
-    """Slot = kind and identity, field by field."""
-    scopes: dict[str, dict[str, Json]]
-    """The newest complete ledger of each scope: one of a single area, or one that was interrupted,
-    does not hide the last whole one."""
-    previous: dict[str, Json] | None
-
-
 def scope_entry(ledger: Row, name: str, sha256: str) -> Row:
     """Give what a head says of the newest complete ledger of a scope."""
+    areas = _areas(ledger)
     return {
         "file": name,
         "sha256": sha256,
@@ -82,15 +54,54 @@ def scope_entry(ledger: Row, name: str, sha256: str) -> Row:
         "exit_code": ledger["run"]["exit_code"],
         "ended_utc": ledger["run"]["ended_utc"],
         "unconfirmed": ledger["counts"]["unconfirmed"],
+        "unconfirmed_required": sum(part["unconfirmed"] for part in areas.values()),
+        "areas": areas,
     }
+
+
+def _areas(ledger: Row) -> dict[str, Row]:
+    """Say of each area that a run spoke of how that part of it came out.
+
+    A waiver that fails does so in the area of the check that it covers.
+    """
+    rows: dict[str, list[Row]] = {}
+    for row in ledger["findings"]:
+        if row["excused"] == Excuse.SCOPE or row["verdict"] == Verdict.NOT_APPLICABLE:
+            continue
+        about = row["subject"] if row["check"] == WAIVER_CHECK else row["check"]
+        rows.setdefault(area_of(about), []).append(row)
+    optional = _optional(ledger)
+    return {area: _part(found, optional) for area, found in rows.items()}
+
+
+def _part(rows: Iterable[Row], optional: Iterable[str]) -> Row:
+    rows, names = list(rows), set(optional)
+    effects = {row["effect"] for row in rows}
+    verdict = RunVerdict.PASS
+    if ExitEffect.FAILS in effects:
+        verdict = RunVerdict.FAIL
+    elif ExitEffect.INCOMPLETE in effects or not any(row["confirmed"] for row in rows):
+        verdict = RunVerdict.INCOMPLETE
+    unconfirmed = sum(
+        row["verdict"] == Verdict.PASS and not row["confirmed"] and row["check"] not in names
+        for row in rows
+    )
+    return {"verdict": verdict.value, "unconfirmed": unconfirmed}
+
+
+def _optional(ledger: Row) -> Iterable[str]:
+    """Name the checks that the profile makes optional; none where it is no profile of ours."""
+    part: Json = ledger["profile"]["content"]
+    for name in ("checks", "optional"):
+        part = part.get(name) if isinstance(part, dict) else None
+    return part if isinstance(part, dict) else ()
 
 
 def head_fields(ledger: Row, name: str, sha256: str) -> Row:
     """Give what a head says of the newest ledger, all of which follows from that ledger."""
-    fields = scope_entry(ledger, name, sha256)
-    del fields["unconfirmed"]
+    entry = scope_entry(ledger, name, sha256)
     return {
-        **fields,
+        **{key: entry[key] for key in entry if key in Head.__dataclass_fields__},
         "scope": ledger["run"]["scope"],
         "boot_id": ledger["time"]["boot_id"],
         "boot_offset_s": ledger["time"]["boot_offset_s"],
@@ -102,22 +113,34 @@ def head_fields(ledger: Row, name: str, sha256: str) -> Row:
     }
 
 
+def unsettles(ledger: Row) -> bool:
+    """Whether only a complete run of everything settles what a run has left open."""
+    run = ledger["run"]
+    failed = run["scope"] == SELECTION and run["verdict"] == RunVerdict.FAIL
+    return bool(failed or run["end"] != "complete")
+
+
+def settles(ledger: Row) -> bool:
+    """Whether a run is a complete one of everything."""
+    return bool(ledger["run"]["scope"] == ALL and ledger["run"]["end"] == "complete")
+
+
+def _unsettled(old: Head | None, ledger: Row, entry: Row) -> dict[str, Row] | None:
+    if settles(ledger):
+        return {}
+    before = {} if old is None else old.unsettled
+    if before is None or not unsettles(ledger):
+        return before
+    return {**before, ledger["run"]["verdict"]: entry}
+
+
+def _of_files(entries: dict[str, Row], files: set[str]) -> dict[str, Row]:
+    return {name: entry for name, entry in entries.items() if entry["file"] in files}
+
+
 def ended_s(ledger: Row) -> float:
     """Give the moment at which a run ended, in seconds since 1970 by its own clock."""
     return float(ledger["time"]["started_s"]) + float(ledger["run"]["elapsed_s"])
-
-
-_LOCKED: set[int] = set()
-"""Descriptors of the locks that this process holds."""
-
-
-def _let_go() -> None:
-    """Leave the locks to the parent: a probe that nothing can end must not keep a folder."""
-    while _LOCKED:
-        os.close(_LOCKED.pop())
-
-
-os.register_at_fork(after_in_child=_let_go)
 
 
 class HostFolder:
@@ -127,8 +150,7 @@ class HostFolder:
         """Name the folder; nothing is touched yet."""
         self.path = folder / host
         self.host = host
-        self._lock = -1
-        self._held = False
+        self._lock = Lock(self.path, LOCK, who="run", host=host)
 
     # the lock
 
@@ -142,7 +164,7 @@ class HostFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             probe = self.path / f".write-{os.getpid()}"
-            descriptor = _open_new(probe, 0o644)
+            descriptor = open_new(probe, 0o644)
             try:
                 os.write(descriptor, b"x")
             finally:
@@ -167,88 +189,11 @@ class HostFolder:
             StoreError: the folder cannot be written.
 
         """
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        try:
-            self._lock = os.open(self.path / LOCK, flags, 0o644)
-            _LOCKED.add(self._lock)
-            plain = stat.S_ISREG(os.fstat(self._lock).st_mode)
-        except OSError as error:
-            if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-                raise store_error(self.path, error) from error
-            plain = False
-        if not plain:
-            # somebody else's file behind a link must not be written to
-            self.unlock()
-            raise StoreError(f"{self.path / LOCK}: is no plain file, so no lock; remove it")
-        end_s = time.monotonic() + wait_s
-        told = False
-        while True:
-            try:
-                self._take()
-            except BlockingIOError as error:
-                note = self._holder()
-                holder = f" ({note})" if note else ""  # it has not written it yet
-                if waiting and wait_s and not told:
-                    waiting(f"another run of {self.host} is under way{holder}; waiting for it")
-                    told = True
-                if time.monotonic() >= end_s:
-                    self.unlock()
-                    raise BusyError(
-                        f"{self.path}: another run of {self.host} is still under way{holder}.\n"
-                        f"Wait for it or stop it; or use another --ledger-dir{self._if_gone()}"
-                    ) from error
-                time.sleep(0.1)
-            except OSError as error:
-                raise store_error(self.path, error) from error
-            else:
-                break
-        with suppress(OSError):  # on a full disk the lock holds all the same; only its note is lost
-            os.ftruncate(self._lock, 0)
-            os.pwrite(self._lock, _own_note().encode(), 0)
-
-    def _take(self) -> None:
-        """Take the lock or raise BlockingIOError.
-
-        A file system without locks has names: who creates the file first has the folder.
-        """
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):
-                raise
-            held = self.path / HELD
-            if _is_gone(self._holder()):
-                held.unlink(missing_ok=True)
-            try:
-                descriptor = os.open(held, NEW_FILE, 0o644)
-            except FileExistsError:
-                raise BlockingIOError(errno.EAGAIN, "held") from None
-            try:
-                os.write(descriptor, _own_note().encode())
-            finally:
-                os.close(descriptor)
-            self._held = True
-
-    def _holder(self) -> str:
-        """Say who holds the folder, as far as that is known."""
-        with suppress(OSError):
-            return (self.path / HELD).read_bytes()[:200].decode("utf-8", "replace").strip()
-        return os.pread(self._lock, 200, 0).decode("utf-8", "replace").strip()
-
-    def _if_gone(self) -> str:
-        held = self.path / HELD
-        return f"; if that run is gone, remove {held}" if os.path.lexists(held) else ""
+        self._lock.take(wait_s=wait_s, waiting=waiting)
 
     def unlock(self) -> None:
         """Give the folder back."""
-        if self._held:
-            self._held = False
-            with suppress(OSError):
-                (self.path / HELD).unlink(missing_ok=True)
-        if self._lock in _LOCKED:
-            _LOCKED.remove(self._lock)
-            os.close(self._lock)
-        self._lock = -1
+        self._lock.give_back()
 
     # reading
 
@@ -270,13 +215,7 @@ class HostFolder:
         path = self.path / HEAD
         if not path.exists():
             return None
-        value, _ = read(path)
-        wrong = problems(value, str(path), version=HEAD_SCHEMA)
-        if wrong:
-            raise LedgerError(*wrong)
-        assert isinstance(value, dict)  # noqa: S101 - the schema says so
-        fields = {name: value[name] for name in Head.__dataclass_fields__}
-        return Head(**fields)  # type: ignore[arg-type]
+        return parse_head(readable(path), str(path))
 
     def tip(self) -> Ledger | None:
         """Find the newest ledger without a head: the one that no other follows; None if unclear."""
@@ -397,15 +336,16 @@ class HostFolder:
         sha256 = hashlib.sha256(data).hexdigest()
         scope = ledger["run"]["scope"]
         complete = ledger["run"]["end"] == "complete"
-        entry = {scope: scope_entry(ledger, name, sha256)} if complete else {}
-        head = {
+        entry = scope_entry(ledger, name, sha256)
+        scopes = old.scopes if old else {}
+        head = Head(
             **head_fields(ledger, name, sha256),
-            "schema": HEAD_SCHEMA,
-            "host": self.host,
-            "scopes": {**(old.scopes if old else {}), **entry},
-            "newest_s": max(old.newest_s if old else 0.0, ended_s(ledger)),
-        }
-        write_whole(self.path / HEAD, pretty(head))
+            host=self.host,
+            scopes={**scopes, scope: entry} if complete else scopes,
+            unsettled=_unsettled(old, ledger, entry),
+            newest_s=max(old.newest_s if old else 0.0, ended_s(ledger)),
+        )
+        write_whole(self.path / HEAD, pretty(head.to_json()))
 
     def narrow_head(self, files: set[str]) -> None:
         """Let the head speak of no other ledgers than these: nothing is compared with what is gone.
@@ -418,23 +358,19 @@ class HostFolder:
         head = self.head()
         if head is None:
             return
-        scopes = {name: entry for name, entry in head.scopes.items() if entry["file"] in files}
-        if scopes != head.scopes:
-            row = {**asdict(head), "schema": HEAD_SCHEMA, "host": self.host, "scopes": scopes}
-            write_whole(self.path / HEAD, pretty(row))
+        narrow = replace(
+            head,
+            scopes=_of_files(head.scopes, files),
+            unsettled=None if head.unsettled is None else _of_files(head.unsettled, files),
+        )
+        if narrow != head:
+            write_whole(self.path / HEAD, pretty(narrow.to_json()))
 
     # recovery
 
     def journals(self) -> list[Path]:
         """List the journals that runs have left behind, oldest first."""
-        # files alone: a pipe of that name would wait for ever, a device give bytes for ever
-        # and no links: what they lead to may be secret, and its remains are readable by all
-        found = [
-            path
-            for path in self.path.glob(f"{PREFIX}*{SUFFIX}")
-            if path.is_file() and not path.is_symlink()
-        ]
-        return sorted(found, key=lambda path: (path.stat().st_mtime, path.name))
+        return journals(self.path)
 
     def recover(self, registry: Registry) -> list[tuple[Path, str]]:
         """Turn every journal that was left behind into an `interrupted` ledger.
@@ -528,24 +464,6 @@ class HostFolder:
         return path, said
 
 
-def _own_note() -> str:
-    return f"pid {os.getpid()} on {platform.node()}, since {utc_text(time.time())}"
-
-
-def _is_gone(note: str) -> bool:
-    """Whether the process that left this note ran on this box and runs no more."""
-    found = re.fullmatch(r"pid ([0-9]{1,10}) on (\S*), since \S+", note)
-    if found is None or found[2] != platform.node():
-        return False
-    try:
-        os.kill(int(found[1]), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
 def _id(text: str) -> str:
     """Make an id of what stands in the name of a journal, whoever named it."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:64] or "unknown"
@@ -585,34 +503,6 @@ def _free_name(folder: Path, name: str, run_id: str) -> Path:
             f"{first.stem}-{run_id[:8]}{f'-{number}' if number > 1 else ''}.json"
         )
     return path
-
-
-def _open_new(path: Path, mode: int) -> int:
-    """Open a file that is not there yet; what an earlier process of this number left goes first."""
-    try:
-        return os.open(path, NEW_FILE, mode)
-    except FileExistsError:
-        path.unlink()
-        return os.open(path, NEW_FILE, mode)
-
-
-def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write a file so that it is there whole or not at all: write, flush, rename, flush the folder."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = _open_new(temporary, mode)
-    try:
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    fsync_folder(path.parent)
 
 
 def rebuild(

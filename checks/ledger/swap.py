@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from checks.core.finding import Finding
 from checks.core.fingerprint import Change, Part, PartChange, compare, compare_fields
+from checks.core.moment import minute
 from checks.core.verdict import Verdict
 
 MOST_KEPT = 200
@@ -194,8 +195,3 @@ def _names(parts: Mapping[str, Part], slots: Iterable[str]) -> str:
             own = " ".join(text for text in part.identity.values() if text)
             named.append(f"{slot} {own or part.text or 'unreadable'}")
     return ", ".join(named)
-
-
-def minute(utc: str) -> str:
-    """Show a moment to the minute."""
-    return f"{utc[:16].replace('T', ' ')}Z"

@@ -9,11 +9,21 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from checks.core.codec import Json
 from checks.core.errors import LedgerError, Problem
-from checks.ledger.canonical import ledger_digest, read
+from checks.core.outcome import ALL
+from checks.ledger.canonical import ledger_digest
 from checks.ledger.document import Ledger
+from checks.ledger.head import HEAD, NEWER, Head
 from checks.ledger.schema import read_ledger
-from checks.ledger.store import HEAD, Head, HostFolder, ended_s, head_fields, scope_entry
+from checks.ledger.store import (
+    HostFolder,
+    ended_s,
+    head_fields,
+    scope_entry,
+    settles,
+    unsettles,
+)
 
 PRUNED = "pruned.jsonl"
 """What `prune` removed: one line a ledger, with its digest."""
@@ -216,9 +226,8 @@ def _compare_head(
     report: Report, path: Path, head: Head, tip: Ledger, by_digest: dict[str, Ledger]
 ) -> None:
     """Compare what the head says with the ledgers that it says it of."""
-    content, _ = read(path)
-    if isinstance(content, dict) and content["host"] != tip.row["host"]:
-        report.wrong.append(f"{path}: is of {content['host']!r}, its ledgers are not")
+    if head.host != tip.row["host"]:
+        report.wrong.append(f"{path}: is of {head.host!r}, its ledgers are not")
     for name, value in head_fields(tip.row, head.file, head.sha256).items():
         if getattr(head, name) != value:
             report.wrong.append(f"{path}: {name} is not that of {head.file}")
@@ -226,12 +235,28 @@ def _compare_head(
         ledger = by_digest.get(str(entry["digest"]))
         if ledger is None:
             continue  # missing or altered, which is said of the file itself
-        file, sha256 = Path(ledger.file).name, str(entry["sha256"])
-        other = f"{ledger.file}: its bytes are not those that head.json names"
-        if sha256 != ledger.sha256 and other not in report.wrong:
-            report.wrong.append(other)
-        if entry != scope_entry(ledger.row, file, sha256) or ledger.run["scope"] != scope:
+        if not _is_entry(report, entry, ledger) or ledger.run["scope"] != scope:
+            file = Path(ledger.file).name
             report.wrong.append(f"{path}: what it says of the scope {scope} is not that of {file}")
+    for verdict, entry in (head.unsettled or {}).items():
+        ledger = by_digest.get(str(entry["digest"]))
+        if ledger is not None and not (
+            _is_entry(report, entry, ledger)
+            and unsettles(ledger.row)
+            and ledger.run["verdict"] == verdict
+        ):
+            file = Path(ledger.file).name
+            report.wrong.append(f"{path}: what it says is unsettled is not that of {file}")
+
+
+def _is_entry(report: Report, entry: dict[str, Json], ledger: Ledger) -> bool:
+    """Whether an entry of a head says what follows from its ledger, as far as it says anything."""
+    sha256 = str(entry["sha256"])
+    other = f"{ledger.file}: its bytes are not those that head.json names"
+    if sha256 != ledger.sha256 and other not in report.wrong:
+        report.wrong.append(other)
+    follows = scope_entry(ledger.row, Path(ledger.file).name, sha256)
+    return entry == {key: follows[key] for key in follows if key in entry or key not in NEWER}
 
 
 def _compare_row(report: Report, folder: HostFolder, row: list[Ledger], *, pruned: bool) -> None:
@@ -258,6 +283,26 @@ def _compare_row(report: Report, folder: HostFolder, row: list[Ledger], *, prune
         if newest is not None and newest.row["digest"] != entry["digest"]:
             file = Path(newest.file).name
             report.wrong.append(f"{path}: {file} is newer than what it says of the scope {scope}")
+    _compare_unsettled(report, path, head, row)
+
+
+def _compare_unsettled(report: Report, path: Path, head: Head, row: list[Ledger]) -> None:
+    """See that nothing which a complete run of everything has to settle was taken out of the head.
+
+    Only behind the one that the head names: a head that was lost knows of nothing before it.
+    """
+    settled = next((n for n, ledger in enumerate(row) if settles(ledger.row)), None)
+    if head.unsettled is None or settled is None:
+        return
+    if row[settled].row["digest"] != head.scopes.get(ALL, {}).get("digest"):
+        return
+    left = [ledger for ledger in row[:settled] if unsettles(ledger.row)]
+    for verdict in ("fail", "interrupted"):
+        newest = next((ledger for ledger in left if ledger.run["verdict"] == verdict), None)
+        said = head.unsettled.get(verdict, {}).get("digest")
+        if newest is not None and newest.row["digest"] != said:
+            file = Path(newest.file).name
+            report.wrong.append(f"{path}: does not say that {file} is unsettled")
 
 
 def _walk(

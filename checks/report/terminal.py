@@ -11,11 +11,12 @@ from rich.text import Text
 
 from checks.core.finding import Finding, area_of
 from checks.core.fingerprint import Change
+from checks.core.moment import minute, utc_text
 from checks.core.outcome import WAIVER_CHECK
 from checks.core.verdict import LOOKS, Excuse, ExitEffect, Reason, RunVerdict, Verdict
 from checks.ledger.diff import Difference, Move
-from checks.ledger.document import Ledger, utc_text
-from checks.ledger.swap import Struck, closing, minute
+from checks.ledger.document import Ledger
+from checks.ledger.swap import Struck, closing
 from checks.report.text import ascii_only, visible
 
 _COLOURS = {

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from checks.core.errors import InputError, LedgerError, PreflightError, UsageError
 from checks.core.facts import BOX
-from checks.core.load import HOST_NAME, LOCAL_HOST, MEASURED, REHEARSED, load_host, read_numbers
+from checks.core.load import LOCAL_HOST, MEASURED, REHEARSED, load_host, read_numbers
+from checks.core.moment import day_of
 from checks.core.numbers import amended, new_file
-from checks.core.paths import expected_folders, own_folder
+from checks.core.paths import HOST_NAME, expected_folders, own_folder
 from checks.core.redact import ENVIRONMENT_SECRETS, cap, redact_text
 from checks.core.registry import Registry, load_areas
 from checks.core.toml import parse_toml
@@ -29,7 +30,7 @@ from checks.ledger.acceptance import (
     plan,
     refusal_of,
 )
-from checks.ledger.document import Ledger, day_of
+from checks.ledger.document import Ledger
 from checks.ledger.schema import whole
 from checks.report.acceptance import table
 from checks.report.text import visible

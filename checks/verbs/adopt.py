@@ -16,8 +16,8 @@ from checks.core.expectation import Expected
 from checks.core.facts import BOX, Blind, Facts, Observation, Unseen
 from checks.core.finding import Finding
 from checks.core.fingerprint import Part
-from checks.core.load import HOST_NAME, LOCAL_HOST, load_host
-from checks.core.paths import expected_folders, ledger_folder, own_folder, user_path
+from checks.core.load import LOCAL_HOST, load_host
+from checks.core.paths import HOST_NAME, expected_folders, ledger_folder, own_folder, user_path
 from checks.core.profile import LOCAL, Profile
 from checks.core.profile_text import Draft, profile_text
 from checks.core.reader import read_document

@@ -14,8 +14,8 @@ from checks.core.errors import PreflightError
 from checks.core.paths import HERE, is_checkout, user_path
 from checks.ledger.anonymous import anonymous
 from checks.ledger.canonical import pretty
+from checks.ledger.files import write_whole
 from checks.ledger.schema import problems
-from checks.ledger.store import write_whole
 from checks.verbs.codes import YES
 from checks.verbs.ledgers import ONE, add_folder, find
 

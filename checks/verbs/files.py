@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from checks.core.errors import PreflightError
-from checks.ledger.store import write_whole
+from checks.ledger.files import write_whole
 
 
 class RefusedError(Exception):

@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 
 from checks.core.errors import BusyError, LedgerError, Problem, StoreError, UsageError
-from checks.core.load import HOST_NAME
-from checks.core.paths import ledger_folder
+from checks.core.paths import HOST_NAME, ledger_folder
 from checks.core.registry import load_areas
 from checks.ledger.document import Ledger
+from checks.ledger.head import HEAD
 from checks.ledger.schema import read_ledger, whole
-from checks.ledger.store import HEAD, HostFolder
+from checks.ledger.store import HostFolder
 from checks.verbs.shared import complain
 
 ONE = "path of a ledger, or name of a host: its newest one"

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from checks.ledger.canonical import readable
+from checks.ledger.head import HEAD
 from checks.ledger.schema import read_ledger
-from checks.ledger.store import HEAD
 from checks.ledger.verify import Report, verify_file, verify_row
 from checks.report.text import visible
 from checks.verbs.codes import COULD_NOT_TELL, NO, YES

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checks.ledger.document import day_of, utc_text
+from checks.core.moment import day_of, utc_text
 from checks.machine.probe.clock import kernel_build_s
 from tests.support.boxes import NOW_S, OLD_S, UP_S, Box, Run, plain_box
 

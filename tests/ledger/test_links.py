@@ -7,9 +7,9 @@ import pytest
 from checks.core.errors import StoreError
 from checks.core.registry import load_areas
 from checks.ledger import store
-from checks.ledger.journal import PREFIX, SUFFIX
+from checks.ledger.files import PREFIX, SUFFIX, write_whole
 from checks.ledger.schema import read_ledger
-from checks.ledger.store import HostFolder, write_whole
+from checks.ledger.store import HostFolder
 from tests.support.runs import run_here
 
 

@@ -16,11 +16,16 @@ from checks.cli import main
 from checks.core.errors import PreflightError, StoreError
 from checks.core.registry import load_areas
 from checks.ledger.canonical import ledger_digest, pretty
+from checks.ledger.files import write_whole
+from checks.ledger.head import HEAD
+from checks.ledger.lock import LOCK
 from checks.ledger.prune import prune
 from checks.ledger.schema import read_ledger
-from checks.ledger.store import HEAD, HELD, LOCK, HostFolder, ledger_name, scope_entry, write_whole
+from checks.ledger.store import HostFolder, ledger_name, scope_entry
 from checks.ledger.verify import CANNOT_SEE, PRUNED, verify_file, verify_row
 from tests.support.runs import begin_here, ledger_here, run_here
+
+HELD = f"{LOCK}-held"
 
 
 @pytest.fixture(scope="module")
@@ -770,3 +775,156 @@ def test_a_second_run_of_one_host_waits_and_then_says_who_holds_it(tmp_path):
     folder.unlock()
     assert "interrupted" in path.name
     assert "probes that were open: none" in what
+
+
+# what the head says of areas, and what only a whole run settles
+
+
+@pytest.fixture
+def settled(tmp_path):
+    """Give a host with a whole run, one that was interrupted, and one of an area."""
+    run_here(tmp_path)
+    begin_here(tmp_path).finish("SIGTERM")
+    run_here(tmp_path, only="machine")
+    return HostFolder(tmp_path, "local")
+
+
+def changed_head(folder, change):
+    head = json.loads((folder.path / HEAD).read_bytes())
+    change(head)
+    (folder.path / HEAD).write_bytes(pretty(head))
+
+
+def test_a_run_that_was_interrupted_is_unsettled_until_everything_has_run(settled):
+    head = settled.head()
+    assert head.verdict != "interrupted"
+    assert set(head.unsettled) == {"interrupted"}
+    assert "interrupted" in head.unsettled["interrupted"]["file"]
+    assert wrong(settled) == []
+    run_here(settled.path.parent)
+    assert settled.head().unsettled == {}
+    assert wrong(settled) == []
+
+
+def test_a_head_from_before_stays_as_it_is_until_everything_has_run(settled):
+    changed_head(settled, lambda head: head.pop("unsettled"))
+    assert settled.head().unsettled is None
+    assert wrong(settled) == []
+    begin_here(settled.path.parent).finish("SIGTERM")
+    assert settled.head().unsettled is None
+    assert wrong(settled) == []
+    run_here(settled.path.parent)
+    assert settled.head().unsettled == {}
+
+
+def test_verify_sees_that_an_unsettled_run_was_taken_out_of_the_head(settled):
+    changed_head(settled, lambda head: head["unsettled"].clear())
+    (said,) = wrong(settled)
+    assert said.startswith(f"{settled.path / HEAD}: does not say that ")
+    assert said.endswith("interrupted.json is unsettled")
+
+
+def test_verify_sees_that_an_unsettled_run_is_not_what_the_head_says(settled):
+    changed_head(settled, lambda head: head["unsettled"]["interrupted"].update(exit_code=0))
+    assert any("what it says is unsettled is not that of" in line for line in wrong(settled))
+
+    def passes_for_one(head):
+        head["unsettled"] = {"fail": head["scopes"]["all"]}
+
+    changed_head(settled, passes_for_one)
+    assert any("what it says is unsettled is not that of" in line for line in wrong(settled))
+
+
+def test_verify_takes_an_entry_without_areas_and_none_with_others(settled):
+    def older(head):
+        del head["scopes"]["all"]["areas"], head["scopes"]["all"]["unconfirmed_required"]
+
+    def other(head):
+        head["scopes"]["machine"]["areas"]["machine"]["unconfirmed"] += 1
+
+    changed_head(settled, older)
+    assert wrong(settled) == []
+    changed_head(settled, other)
+    (said,) = wrong(settled)
+    assert "what it says of the scope machine is not that of" in said
+
+
+def test_pruning_takes_unsettled_runs_out_of_the_head_with_their_files(settled):
+    prune(settled, 2)
+    assert set(settled.head().unsettled) == {"interrupted"}
+    assert wrong(settled) == []
+    prune(settled, 1)
+    assert settled.head().unsettled == {}
+    assert wrong(settled) == []
+
+
+def findings(*rows):
+    """Give a ledger of these findings: check, subject, verdict, effect, excused, confirmed."""
+    names = ("check", "subject", "verdict", "effect", "excused", "confirmed")
+    return {
+        "digest": "sha256:x",
+        "run": {"verdict": "pass", "exit_code": 0, "ended_utc": "x"},
+        "counts": {"unconfirmed": 9},
+        "profile": {"content": {"checks": {"optional": {"gpu.extra": "not here"}}}},
+        "findings": [dict(zip(names, row, strict=True)) for row in rows],
+    }
+
+
+def areas(*rows):
+    entry = scope_entry(findings(*rows), "file", "sha256")
+    return entry["areas"], entry["unconfirmed_required"]
+
+
+GOOD = ("pass", "none", None, True)
+LOOSE = ("pass", "none", None, False)
+
+
+def test_each_area_came_out_as_its_findings_did():
+    assert areas(
+        ("machine.a", "box", *GOOD),
+        ("machine.b", "box", "fail", "none", "waiver", False),
+        ("gpu.a", "0", *GOOD),
+        ("gpu.b", "0", "fail", "fails", None, False),
+        ("gpu.c", "0", "unknown", "incomplete", None, False),
+        ("network.a", "x", *GOOD),
+        ("network.b", "x", "not-run", "incomplete", None, False),
+    ) == (
+        {
+            "machine": {"verdict": "pass", "unconfirmed": 0},
+            "gpu": {"verdict": "fail", "unconfirmed": 0},
+            "network": {"verdict": "incomplete", "unconfirmed": 0},
+        },
+        0,
+    )
+
+
+def test_an_area_in_which_nothing_was_confirmed_is_incomplete_as_a_run_would_be():
+    assert areas(("gpu.a", "0", *LOOSE))[0] == {"gpu": {"verdict": "incomplete", "unconfirmed": 1}}
+
+
+def test_an_unconfirmed_pass_of_an_optional_check_does_not_count():
+    made, required = areas(
+        ("gpu.a", "0", *GOOD), ("gpu.b", "0", *LOOSE), ("gpu.extra", "0", *LOOSE)
+    )
+    assert made == {"gpu": {"verdict": "pass", "unconfirmed": 1}}
+    assert required == 1
+
+
+def test_an_area_that_the_run_did_not_speak_of_or_that_does_not_apply_is_not_named():
+    assert areas(
+        ("machine.a", "box", *GOOD),
+        ("gpu.a", "0", "not-run", "none", "scope", False),
+        ("network.a", "x", "not-applicable", "none", None, False),
+    )[0] == {"machine": {"verdict": "pass", "unconfirmed": 0}}
+
+
+def test_a_waiver_that_fails_does_so_in_the_area_that_it_covers():
+    assert areas(
+        ("machine.a", "box", *GOOD),
+        ("gpu.a", "0", *GOOD),
+        ("profile.waiver", "gpu.a/0", "fail", "fails", None, False),
+        ("profile.waiver", "machine.a", "not-applicable", "none", None, False),
+    )[0] == {
+        "machine": {"verdict": "pass", "unconfirmed": 0},
+        "gpu": {"verdict": "fail", "unconfirmed": 0},
+    }

@@ -12,6 +12,7 @@ from checks.core.world import World
 from checks.machine.probe.devices import read_devices
 from checks.machine.probe.identity import read_identity
 from checks.machine.probe.memory import read_memory
+from checks.machine.probe.parts import read_parts, usb_controllers
 from tests.support.boxes import ID, PID, add_gpu, arm_board, h100_box, plain_box, wsl_box
 
 DMI = "/sys/class/dmi/id"
@@ -218,3 +219,65 @@ def test_the_machine_that_the_tests_run_on_is_read_without_a_complaint():
     encode(read_devices(here))
     for value in (identity.host_name, identity.kernel_release, identity.cpu_model):
         assert not isinstance(value, Unseen) or value.reason is not Blind.LOST
+
+
+# reading no more than is needed
+
+
+@pytest.mark.parametrize(
+    ("box", "model", "reads"),
+    [
+        (plain_box(512), "Intel(R) Xeon(R) Platinum 8480+", 1),
+        (arm_board(), "Raspberry Pi 5 Model B Rev 1.0", 2),
+    ],
+    ids=["512 threads", "Arm board"],
+)
+def test_of_an_x86_cpu_the_first_block_is_enough(tmp_path, monkeypatch, box, model, reads):
+    here = world(tmp_path, box)
+    read, asked = World.raw, []
+
+    def counted(self, path, *most):
+        raw = read(self, path, *most)
+        if path == "/proc/cpuinfo":
+            asked.append(len(raw))
+        return raw
+
+    monkeypatch.setattr(World, "raw", counted)
+    assert read_identity(here).cpu_model == model
+    assert len(asked) == reads
+    assert asked[0] <= 16_384
+    assert asked[-1] < len(str(box.files["/proc/cpuinfo"])) or reads == 2
+
+
+def test_a_first_block_that_is_cut_off_is_not_taken_for_all_of_it(tmp_path):
+    flags = " ".join(f"flag{number}" for number in range(4_000))
+    text = f"processor\t: 0\nmodel name\t: Long\nflags\t\t: {flags} hypervisor\n\n"
+    box = plain_box().put("/proc/cpuinfo", text).put(f"{DMI}/sys_vendor", "QEMU\n")
+    assert read_identity(world(tmp_path, box)).hypervisor == "qemu"
+
+
+def test_virtual_functions_of_a_network_card_are_no_cards(tmp_path):
+    box = plain_box().put("/sys/class/net/eno1v0/device/modalias", "pci:v00008086d00001889\n")
+    box.put("/sys/class/net/eno1v0/address", "02:00:00:00:00:77\n")
+    assert [nic.slot for nic in read_devices(world(tmp_path / "a", box)).nics] == ["eno1", "eno1v0"]
+    box.link("/sys/class/net/eno1v0/device/physfn", "../../eno1/device")
+    assert [nic.slot for nic in read_devices(world(tmp_path / "b", box)).nics] == ["eno1"]
+
+
+def test_usb_controllers_are_told_by_their_class(tmp_path):
+    box = plain_box().put("/sys/bus/pci/devices/0000:00:14.0/class", "0x0c0330\n")
+    here = world(tmp_path, box)
+    asked = ("0000:00:14.0", "0000:00:00.0", "0000:99:00.0")
+    assert usb_controllers(here, asked) == {"0000:00:14.0"}
+
+
+def test_the_parts_that_are_cheap_to_read_are_those_of_a_run(tmp_path):
+    from tests.support.runs import run_here
+
+    tree = h100_box().write(tmp_path / "tree")
+    row = run_here(tmp_path / "ledgers", root=str(tree)).ledger
+    parts = read_parts(World(tree))
+    assert set(row["fingerprint"]) - set(parts) == {"memory"}
+    for slot, part in parts.items():
+        assert part.kind == row["fingerprint"][slot]["kind"]
+        assert part.identity == row["fingerprint"][slot]["identity"]

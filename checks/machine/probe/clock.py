@@ -50,7 +50,7 @@ def read_clock(world: World, _: None = None) -> Clock | Unseen:
         boot_s=_boot_s(world),
         boot_id=world.line("/proc/sys/kernel/random/boot_id"),
         synchronised=_synchronised(world),
-        kernel_built=_kernel_built(world),
+        kernel_built=kernel_built(world),
         packages_installed=_packages_installed(world),
     )
 
@@ -63,7 +63,8 @@ def _boot_s(world: World) -> float | Unseen:
     return float(found[1]) if found else Unseen(Blind.MALFORMED, "/proc/stat has no btime")
 
 
-def _kernel_built(world: World) -> Moment | Unseen:
+def kernel_built(world: World) -> Moment | Unseen:
+    """Read when the running kernel was built; no clock of this box may be behind that."""
     text = world.line("/proc/version")
     if isinstance(text, Unseen):
         return text

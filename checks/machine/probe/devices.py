@@ -136,8 +136,10 @@ def _nics(world: World) -> tuple[Device, ...] | Unseen:
             identity={"address": world.line(f"{root}/{name}/address")},
         )
         for name in names
-        # virtual ones (bridges, veth, lo) have no device behind them and come and go
+        # virtual ones (bridges, veth, lo) have no device behind them, virtual functions of a card
+        # (SR-IOV) are handed to guests and containers: both come and go
         if world.exists(f"{root}/{name}/device")
+        and not world.exists(f"{root}/{name}/device/physfn")
     )
 
 
