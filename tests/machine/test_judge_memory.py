@@ -18,8 +18,10 @@ from checks.core.profile import Hardware, Profile
 from checks.core.units import bytes_text
 from checks.core.verdict import Reason, Verdict
 from checks.machine.facts import (
+    HugePages,
     Identity,
     Memory,
+    MemoryAvailableWanted,
     MemoryGroups,
     MemoryLimit,
     MemoryWanted,
@@ -49,7 +51,13 @@ def memory(total: int = 1_000, available: int = 500) -> Memory:
         fitted_bytes=UNSEEN,
         dimm_serials=UNSEEN,
         groups=MemoryGroups(limits=(), above_unseen=False),
+        huge_pages=HugePages(sizes=(), transparent="madvise"),
     )
+
+
+def room(seen: Memory, least: int, reserved: int = 0) -> Judgement:
+    wanted = MemoryAvailableWanted(min_bytes=least, reserved_bytes=reserved)
+    return judge.memory_available(seen, wanted)
 
 
 def wanted_memory(
@@ -99,7 +107,7 @@ def test_numbers_beyond_small_integers_are_compared_by_value():
     assert at_limit.verdict is Verdict.PASS
     over = judged_total(memory(total + 7_000), wanted_memory(total, 0, 7_000))
     assert over.verdict is Verdict.PASS
-    assert judge.memory_available(memory(available=5_000), int("5000")).verdict is Verdict.PASS
+    assert room(memory(available=5_000), int("5000")).verdict is Verdict.PASS
 
 
 def test_a_missing_module_is_said_in_numbers_and_what_to_do():
@@ -270,7 +278,7 @@ def test_a_number_of_another_check_or_subject_is_not_taken():
     [(0, Verdict.FAIL), (499, Verdict.FAIL), (500, Verdict.PASS), (501, Verdict.PASS)],
 )
 def test_available_memory_is_judged_at_its_limit(available, verdict):
-    said = judge.memory_available(memory(available=available), 500)
+    said = room(memory(available=available), 500)
     assert said.verdict is verdict
     assert said.cause == ("memory-in-use" if verdict is Verdict.FAIL else "")
     assert said.observed == {"memory_available_bytes": available}
@@ -293,9 +301,9 @@ def limited(*limits: tuple[int, int, int], above: bool = False) -> Memory:
     [((300, 0, 0), 300), ((400, 150, 50), 300), ((300, 50, 90), 300), ((300, 500, 10), 0)],
 )
 def test_what_a_cgroup_leaves_is_judged_at_its_limit(limit, left):
-    good = judge.memory_available(limited(limit), left)
+    good = room(limited(limit), left)
     assert (good.verdict, good.notes) == (Verdict.PASS, ())
-    bad = judge.memory_available(limited(limit), left + 1)
+    bad = room(limited(limit), left + 1)
     assert (bad.verdict, bad.cause) == (Verdict.FAIL, "memory-limited")
     assert bad.says == f"{left} B left by /sys/0/memory.max, {left + 1} B wanted"
     assert "raise the limit /sys/0/memory.max" in bad.remedy
@@ -307,31 +315,31 @@ def test_what_a_cgroup_leaves_is_judged_at_its_limit(limit, left):
 
 
 def test_of_the_whole_box_and_a_cgroup_the_smaller_counts():
-    assert judge.memory_available(limited((900, 0, 0)), 501).cause == "memory-in-use"
-    assert judge.memory_available(limited((900, 0, 0)), 500).verdict is Verdict.PASS
-    assert judge.memory_available(limited(), 500).verdict is Verdict.PASS
+    assert room(limited((900, 0, 0)), 501).cause == "memory-in-use"
+    assert room(limited((900, 0, 0)), 500).verdict is Verdict.PASS
+    assert room(limited(), 500).verdict is Verdict.PASS
     two = limited((300, 0, 0), (400, 0, 0))  # the probe puts the one that leaves least first
-    assert judge.memory_available(two, 301).says == "300 B left by /sys/0/memory.max, 301 B wanted"
+    assert room(two, 301).says == "300 B left by /sys/0/memory.max, 301 B wanted"
 
 
 def test_cgroups_that_cannot_be_seen_from_here_are_noted_on_a_pass_and_on_a_fail():
     for wanted in (300, 301):
-        (note,) = judge.memory_available(limited((300, 0, 0), above=True), wanted).notes
+        (note,) = room(limited((300, 0, 0), above=True), wanted).notes
         assert "may limit further" in note
 
 
 def test_cgroups_that_were_not_seen_are_unknown_and_those_of_an_older_ledger_are_noted():
     unseen = replace(memory(), groups=UNSEEN)
-    said = judge.memory_available(unseen, 500)
+    said = room(unseen, 500)
     assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
     assert said.remedy == UNSEEN.remedy
-    assert judge.memory_available(unseen, 501).cause == "memory-in-use"
+    assert room(unseen, 501).cause == "memory-in-use"
     for reason in set(Blind) - {Blind.NOT_RECORDED}:
         other = replace(memory(), groups=Unseen(reason, "planted"))
-        assert judge.memory_available(other, 500).verdict is Verdict.UNKNOWN, reason
+        assert room(other, 500).verdict is Verdict.UNKNOWN, reason
     kept = encode(memory())
     del kept["groups"]
-    said = judge.memory_available(decode(Memory, kept), 500)
+    said = room(decode(Memory, kept), 500)
     assert said.verdict is Verdict.PASS
     assert said.notes == (
         "whether a cgroup limits memory was not seen: not-recorded: Memory.groups was not recorded",
@@ -342,7 +350,9 @@ def test_available_memory_is_asked_for_where_the_profile_says_so():
     hardware = Hardware(memory_available_min_bytes=5, assumed=("memory_available_min_bytes",))
     (case,) = judge._memory_available(expected(Profile(schema=1, hardware=hardware)))
     assert case.wanted == Wanted(
-        value=5, basis=Basis.ASSUMED, source="h100-1.toml: hardware.memory_available_min_bytes"
+        value=MemoryAvailableWanted(min_bytes=5, reserved_bytes=0),
+        basis=Basis.ASSUMED,
+        source="h100-1.toml: hardware.memory_available_min_bytes",
     )
     (none,) = judge._memory_available(expected())
     assert none == Case(
@@ -365,8 +375,11 @@ def test_available_memory_is_asked_for_where_the_profile_says_so():
         (
             "machine.memory.available",
             (limited((900, 100, 50)),),
-            300,
-            {"available_bytes", "limit_bytes", "used_bytes", "file_bytes", "wanted"},
+            MemoryAvailableWanted(min_bytes=200, reserved_bytes=100),
+            {
+                *("available_bytes", "limit_bytes", "used_bytes", "file_bytes"),
+                *("min_bytes", "reserved_bytes"),
+            },
         ),
     ],
 )
