@@ -14,11 +14,12 @@ from checks.core.expectation import (
 )
 from checks.core.facts import BOX, Blind, Unseen
 from checks.core.finding import Judgement
-from checks.core.profile import Hardware, Profile
+from checks.core.profile import Hardware, Profile, Reserved
 from checks.core.units import bytes_text
 from checks.core.verdict import Reason, Verdict
 from checks.machine.facts import (
     HugePages,
+    HugePageSize,
     Identity,
     Memory,
     MemoryAvailableWanted,
@@ -344,6 +345,105 @@ def test_cgroups_that_were_not_seen_are_unknown_and_those_of_an_older_ledger_are
     assert said.notes == (
         "whether a cgroup limits memory was not seen: not-recorded: Memory.groups was not recorded",
     )
+
+
+def with_pages(*sizes: tuple[int, int, int, int], memory_bytes: int = 1_000) -> Memory:
+    """Make memory of which 500 are available, with huge pages: size, number, free, promised."""
+    rows = tuple(
+        HugePageSize(size_bytes=size, total_count=total, free_count=free, promised_count=promised)
+        for size, total, free, promised in sizes
+    )
+    seen = memory(total=memory_bytes)
+    return replace(seen, huge_pages=HugePages(sizes=rows, transparent="never"))
+
+
+@pytest.mark.parametrize(
+    ("least", "cause"),
+    [
+        (500, ""),
+        (501, "memory-in-huge-pages"),
+        (550, "memory-in-huge-pages"),
+        (551, "memory-in-use"),
+    ],
+)
+def test_memory_that_would_be_enough_with_unused_huge_pages_is_said_to_be_in_them(least, cause):
+    seen = with_pages((10, 9, 5, 2), (20, 1, 1, 0))
+    said = room(seen, least)
+    assert said.cause == cause
+    assert said.observed == {"memory_available_bytes": 500, "memory_unused_huge_pages_bytes": 50}
+    if cause == "memory-in-huge-pages":
+        assert said.says.endswith("wanted; 50 B are set aside as huge pages that nobody uses")
+        assert "vm.nr_hugepages=0" in said.remedy
+        assert "hugepages=" in said.remedy
+
+
+def test_huge_pages_that_are_used_or_promised_are_no_memory_to_be_had():
+    for used in ((10, 9, 0, 0), (10, 9, 3, 3), (10, 9, 3, 8)):
+        said = room(with_pages(used), 501)
+        assert said.cause == "memory-in-use"
+        assert said.observed == {"memory_available_bytes": 500}
+
+
+@pytest.mark.parametrize(("free", "noted"), [(10, False), (11, True)])
+def test_many_unused_huge_pages_are_noted_on_a_pass(free, noted):
+    said = room(with_pages((10, 20, free, 0)), 500)
+    assert said.verdict is Verdict.PASS
+    assert [note.startswith(f"{free * 10} B are set aside") for note in said.notes] == [
+        True
+    ] * noted
+    unseen = replace(with_pages((10, 20, free, 0)), groups=Unseen(Blind.NOT_RECORDED, "x"))
+    assert len(room(unseen, 500).notes) == 1 + noted
+
+
+def test_a_ledger_from_before_huge_pages_were_looked_at_is_judged_as_it_was():
+    kept = encode(memory())
+    del kept["huge_pages"]
+    for least in (500, 501):
+        assert room(decode(Memory, kept), least) == room(memory(), least)
+    assert room(replace(memory(), huge_pages=UNSEEN), 501).cause == "memory-in-use"
+
+
+@pytest.mark.parametrize(
+    ("least", "reserved", "cause"),
+    [
+        (400, 100, ""),
+        (400, 101, "memory-reserved"),
+        (500, 1, "memory-reserved"),
+        (501, 0, "memory-in-use"),
+        (501, 1, "memory-in-use"),
+    ],
+)
+def test_what_is_kept_for_others_is_not_counted_as_available(least, reserved, cause):
+    said = room(memory(), least, reserved)
+    assert said.cause == cause
+    assert ("reserved.memory_bytes" in said.remedy) is (cause == "memory-reserved")
+    assert (f"beside {reserved} B kept for others" in said.says) is (reserved > 0)
+    expected = {"memory_available_min_bytes": least}
+    assert said.expected == (
+        expected | {"memory_reserved_bytes": reserved} if reserved else expected
+    )
+    assert said.remedy.endswith("; rerun") is bool(cause)
+
+
+def test_huge_pages_are_named_before_what_is_kept_for_others():
+    seen = with_pages((10, 9, 5, 0))
+    assert room(seen, 500, 50).cause == "memory-in-huge-pages"
+    assert room(seen, 500, 51).cause == "memory-reserved"
+
+
+def test_what_is_kept_for_others_is_not_counted_off_what_a_cgroup_leaves():
+    assert room(limited((300, 0, 0)), 300, 200).verdict is Verdict.PASS
+    assert room(limited((300, 0, 0)), 301, 199).cause == "memory-limited"
+
+
+def test_the_profile_says_what_is_kept_for_others():
+    profile = Profile(
+        schema=1,
+        hardware=Hardware(memory_available_min_bytes=5),
+        reserved=Reserved(memory_bytes=3),
+    )
+    (case,) = judge._memory_available(expected(profile))
+    assert case.wanted.value == MemoryAvailableWanted(min_bytes=5, reserved_bytes=3)
 
 
 def test_available_memory_is_asked_for_where_the_profile_says_so():

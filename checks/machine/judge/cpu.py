@@ -95,7 +95,9 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
     if wanted.reserved_cpus and unreserved < cpus:
         cpus = max(unreserved, 0.0)
         source = f"{seen.host_cpus} of the host, less {wanted.reserved_cpus:g} of reserved.cpus"
-    if doubt and most.threads <= cpus:
+    # what nobody knows to be an engine may not take the host's cores at all
+    guessed = not most.told and most.doubt and most.threads <= seen.effective_cpus
+    if doubt and (most.threads <= cpus or guessed):
         return replace(doubt, evidence=evidence)
     threads = most.threads
     says = f"{threads} threads ({most.words}) on {cpus:.2f} CPUs ({source})"

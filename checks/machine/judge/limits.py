@@ -145,7 +145,7 @@ def locked_memory_suffices(seen: Limits, rdma: Rdma, wanted: LimitsWanted) -> Ju
         return ok("locked memory is not limited", evidence=evidence)
     observed = {"locked_memory_max_bytes": soft, "rdma_devices_count": len(usable)}
     expected = {"locked_memory_min_bytes": LOCKED_MIN_BYTES}
-    says = f"{bytes_text(soft)} may be locked, with {len(usable)} RDMA devices"
+    says = f"{bytes_text(soft)} may be locked, and there is RDMA to lock memory for"
     if soft >= LOCKED_MIN_BYTES:
         note = f"locked memory is limited to {bytes_text(soft)}; what RDMA needs beyond it fails "
         note += "(ulimit -l unlimited, --ulimit memlock=-1, LimitMEMLOCK=infinity)"
