@@ -201,7 +201,7 @@ class Session:
                 world=self.world,
                 with_controls=self.options.controls,
                 allow_busy=self.options.allow_busy,
-                quick=self.options.quick,
+                quick=self.options.quick or self.scope == QUICK,
                 recorded=recorded,
                 recorded_end="" if replayed is None else str(replayed.run["end"]),
                 supplied=supplied,
