@@ -19,7 +19,7 @@ from checks.core.facts import Blind, Facts, NotRecordedError, Unseen
 from checks.core.finding import Finding
 from checks.core.load import LOCAL_HOST, Loaded, Source, load_host
 from checks.core.moment import utc_text
-from checks.core.outcome import ALL, SELECTION
+from checks.core.outcome import ALL, QUICK, SELECTION, in_scope
 from checks.core.paths import expected_folders, ledger_folder, user_path
 from checks.core.redact import ENVIRONMENT_SECRETS, cap, redact_text
 from checks.core.registry import AREAS, Check, Registry, cases_of, load_areas
@@ -62,6 +62,10 @@ class Options:
     expected: tuple[str, ...] = ()
     replay: str | None = None
     only: str | None = None
+    quick: bool = False
+    """Whether checks that load the box are left out."""
+    allow_busy: bool = False
+    """Whether they may run beside what the box is busy with."""
     controls: bool = True
     baseline: str | None = None
     label: str = ""
@@ -89,7 +93,7 @@ class Session:
     earlier: Ledger | None = None
     """The newest complete one, to compare with."""
     scope: str = ALL
-    """`all`, the one area that this run speaks of, or `selection`."""
+    """`all`, the one area that this run speaks of, `quick`, or `selection`."""
     ledger: Row | None = None
     path: Path | None = None
     """Where the ledger lies, once it is written."""
@@ -115,6 +119,15 @@ class Session:
     def cases(self, check: Check) -> list[str]:
         """List the subjects of a check under this profile."""
         return [case.subject for case in cases_of(check, self.loaded.expected)]
+
+    def outside(self, check: str) -> str:
+        """Say which option leaves out a check; empty: none does."""
+        load = self.registry.load_of(self.registry.checks[check])
+        if not in_scope(check, self.options.only or ALL):
+            return f"outside the scope --only {self.options.only}"
+        if self.options.quick and not in_scope(check, QUICK, load=load):
+            return f"left out by --quick: {load}"
+        return ""
 
     @cached_property
     def newer(self) -> tuple[str, ...]:
@@ -151,7 +164,8 @@ class Session:
 
         """
         before = ALL if self.replayed is None else str(self.replayed.run["scope"])
-        self.scope = SELECTION if selection else self.options.only or before
+        asked = QUICK if self.options.quick else self.options.only
+        self.scope = SELECTION if selection else asked or before
         self.folder.prepare()
         self.folder.lock(wait_s=WAIT_S, waiting=waiting)
         try:
@@ -192,6 +206,8 @@ class Session:
                 recorder=self.journal,
                 world=self.world,
                 with_controls=self.options.controls,
+                allow_busy=self.options.allow_busy,
+                quick=self.options.quick or self.scope == QUICK,
                 recorded=recorded,
                 recorded_end="" if replayed is None else str(replayed.run["end"]),
                 supplied=supplied,
@@ -227,6 +243,7 @@ class Session:
                 "ticket": _word(self.options.ticket),
                 "scope": self.scope,
                 "controls": self.options.controls,
+                "allow_busy": self.options.allow_busy,
                 "started_utc": utc_text(started_s),
                 "user_id": os.getuid(),
             },
@@ -419,6 +436,8 @@ def open_session(options: Options) -> Session:
     registry = load_areas()
     if options.only is not None and options.only not in AREAS:
         raise UsageError(f"--only {options.only}: this version has the areas {', '.join(AREAS)}")
+    if options.only is not None and options.quick:
+        raise UsageError("--only and --quick: a run has one scope; give one of them")
     replayed = whole(read_ledger(user_path(options.replay))) if options.replay else None
     if replayed is not None and not options.host:
         options = replace(options, host=str(replayed.row["host"]))

@@ -77,6 +77,22 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     (
+        "--quick",
+        {
+            "action": "store_true",
+            "help": "leave out the checks that load the box while they look; the verdict and the exit "
+            "code then speak of the others alone. Example: --quick",
+        },
+    ),
+    (
+        "--allow-busy",
+        {
+            "action": "store_true",
+            "help": "let checks that load the box run beside what it is busy with; the ledger says "
+            "so. Example: --allow-busy",
+        },
+    ),
+    (
         "--no-controls",
         {
             "action": "store_true",

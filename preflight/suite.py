@@ -14,7 +14,6 @@ import pytest
 from checks.core.errors import LedgerError, PreflightError, StoreError, UsageError
 from checks.core.finding import Finding
 from checks.core.load import LOCAL_HOST, known_hosts
-from checks.core.outcome import ALL, in_scope
 from checks.core.paths import expected_folders
 from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
 from checks.core.signals import ENDING
@@ -69,6 +68,8 @@ def _open(config: pytest.Config, host: str | None, replay: str | None) -> Sessio
             expected=expected,
             replay=replay,
             only=config.getoption("--only"),
+            quick=config.getoption("--quick"),
+            allow_busy=config.getoption("--allow-busy"),
             controls=not config.getoption("--no-controls"),
             baseline=config.getoption("--baseline"),
             label=config.getoption("--label"),
@@ -148,8 +149,7 @@ class Suite:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave out what is outside of `--only`, and what the replayed run left out."""
-        only = self.session.options.only
+        """Leave out what the options leave out, and what the replayed run left out."""
         outside = [
             item
             for item in items
@@ -157,7 +157,7 @@ class Suite:
             and (
                 key in self.session.left_out
                 or key[0] in self.session.newer
-                or not in_scope(key[0], only or ALL)
+                or self.session.outside(key[0])
             )
         ]
         if outside:
@@ -223,9 +223,9 @@ class Suite:
     def _why(self, key: tuple[str, str]) -> str:
         if key in self.session.left_out:
             return self.session.left_out[key]
-        only = self.session.options.only
-        if not in_scope(key[0], only or ALL):
-            return f"outside the scope --only {only}"
+        outside = self.session.outside(key[0])
+        if outside:
+            return outside
         return _DESELECTED if key in {key_of(item) for item in self.deselected} else _NOT_NAMED
 
     def _catch_signals(self) -> None:

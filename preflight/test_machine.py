@@ -56,3 +56,33 @@ def test_files_can_be_created(judged):
 @pytest.mark.check("machine.disk.free")
 def test_there_is_room_for_what_has_to_go_there(judged):
     judged()
+
+
+@pytest.mark.check("machine.memory.limit")
+def test_a_model_gets_the_memory_that_it_needs(judged):
+    judged()
+
+
+@pytest.mark.check("machine.memory.swap")
+def test_there_is_no_more_swap_than_declared(judged):
+    judged()
+
+
+@pytest.mark.check("machine.limits.memlock")
+def test_rdma_may_lock_the_memory_that_it_works_with(judged):
+    judged()
+
+
+@pytest.mark.check("machine.limits.shm")
+def test_processes_on_several_gpus_can_share_memory(judged):
+    judged()
+
+
+@pytest.mark.check("machine.limits.nofile")
+def test_an_engine_may_hold_as_many_files_open_as_it_needs(judged):
+    judged()
+
+
+@pytest.mark.check("machine.limits.pids")
+def test_as_many_threads_can_be_started_as_are_asked_for(judged):
+    judged()

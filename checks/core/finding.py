@@ -147,7 +147,7 @@ class Finding:
     blind: Blind | None = None
     """Why what it asks for could not be seen, where that is why it is unknown."""
     load: str = ""
-    """What was put on the box while it was looked at; empty: nothing to speak of."""
+    """What looking puts on the box, of what was looked at or was left out; empty: nothing to speak of."""
     effect: ExitEffect = ExitEffect.NONE
     """What it does to the exit code of the run. Set when the run is added up."""
     excused: Excuse | None = None

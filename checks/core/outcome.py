@@ -102,7 +102,7 @@ def outcome(
         observe_only: checks on trial, of the profile.
         today: day of the run, UTC.
         interrupted: whether the run was stopped before its end.
-        scope: `all`, `selection`, or the one area that the run speaks of.
+        scope: `all`, `selection`, `quick`, or the one area that the run speaks of.
 
     """
     valid = [waiver for waiver in waivers if today <= waiver.until]
@@ -137,7 +137,7 @@ def _weigh(
     excused: Excuse | None = None
     if effect is ExitEffect.NONE:
         pass
-    elif not in_scope(row.check, scope):
+    elif not in_scope(row.check, scope, load=row.load):
         excused = Excuse.SCOPE
     elif effect is ExitEffect.FAILS and any(_covers(waiver, row) for waiver in waivers):
         excused = Excuse.WAIVER
@@ -149,16 +149,25 @@ def _weigh(
 
 
 def _confirmed(rows: Iterable[Finding], scope: str) -> bool:
-    return any(row.confirmed and in_scope(row.check, scope) for row in rows)
+    return any(row.confirmed and in_scope(row.check, scope, load=row.load) for row in rows)
 
 
-ALL, SELECTION = "all", "selection"
-"""Scopes besides the names of areas: everything, and what the command line has picked out."""
+ALL, SELECTION, QUICK = "all", "selection", "quick"
+"""Scopes besides the names of areas: everything, what the command line has picked out, and what puts
+no load on the box."""
 
 
-def in_scope(check: str, scope: str) -> bool:
+def in_scope(check: str, scope: str, *, load: str = "") -> bool:
     """Whether a run of this scope speaks of a check; it always speaks of its own waivers.
 
     A selection speaks of everything: what it left out keeps it incomplete.
+
+    Args:
+        check: id of the check.
+        scope: of the run.
+        load: what the check puts on the box; empty: nothing to speak of.
+
     """
+    if scope == QUICK:
+        return not load
     return scope in (ALL, SELECTION) or area_of(check) == scope or check == WAIVER_CHECK

@@ -140,6 +140,11 @@ class Hardware:
     memory_available_min_bytes: int | None = setting(
         "Memory that must be available when the suite runs, in bytes.", default=None, minimum=2**20
     )
+    swap_max_bytes: int | None = setting(
+        "Swap that may be configured, in bytes, compressed memory (zram) included; 0: none.",
+        default=None,
+        minimum=0,
+    )
     assumed: tuple[str, ...] = setting(
         "Keys of this table that were detected and that nobody has declared yet: a pass against "
         "them stays unconfirmed.",
@@ -151,6 +156,20 @@ class Hardware:
         for index, key in enumerate(self.assumed):
             if getattr(self, key, None) is None or key == "assumed":
                 yield f"assumed[{index}]", f"found {key!r}", "name a key that this table holds"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reserved:
+    """What the box keeps for others than what the profile serves: an operator, a database, a host."""
+
+    cpus: float = setting(
+        "Logical CPUs of the host that engines must leave free.", default=0.0, minimum=0.0
+    )
+    memory_bytes: int = setting(
+        "Memory, in bytes, that must stay available beside hardware.memory_available_min_bytes.",
+        default=0,
+        minimum=0,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +221,19 @@ class Serve:
     model_bytes: int | None = setting(
         "Size of the model's files, in bytes.", default=None, minimum=1
     )
+    host_memory_min_bytes: int | None = setting(
+        "Memory of the host that it needs in all, in bytes; its cgroups must leave as much.",
+        default=None,
+        minimum=1,
+    )
+    shm_min_bytes: int | None = setting(
+        "Size that its /dev/shm must have, in bytes.", default=None, minimum=1
+    )
+    open_files_min_count: int | None = setting(
+        "Files and sockets that it must be able to hold open (`ulimit -n`).",
+        default=None,
+        minimum=1,
+    )
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -252,6 +284,7 @@ class Profile:
     schema: int = setting("Version of this format.", choices=(1,))
     description: str = setting("One line for the report.", default="")
     hardware: Hardware = setting("What the box should be made of.", default=Hardware())
+    reserved: Reserved = setting("What the box keeps for others.", default=Reserved())
     paths: Paths = setting("Folders that it needs room in.", default=Paths())
     serve: tuple[Serve, ...] = setting("Models to serve.", default=(), unique="name")
     checks: Checks = setting("Which checks it may go without.", default_factory=Checks)

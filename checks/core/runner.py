@@ -80,6 +80,8 @@ class Runner:
     with_controls: bool = True
     allow_busy: bool = False
     """Whether probes that load the box may run beside what it is busy with."""
+    quick: bool = False
+    """Whether nothing may load the box."""
     recorded: Mapping[Key, Observation] | None = None
     """Observations of the ledger that is replayed; None in a run that looks for itself."""
     recorded_end: str = ""
@@ -175,7 +177,10 @@ class Runner:
 
     def _blocker(self, name: str, subject: str) -> Finding | None:
         """Find the fault that explains a subject: its own, or else one of the whole box."""
-        cases = self.cases(self.registry.checks[name])
+        check = self.registry.checks[name]
+        if self.quick and self.registry.load_of(check):
+            return None  # left out, so it explains nothing
+        cases = self.cases(check)
         own = [case for case in cases if case.subject == subject]
         found = [one for case in own or cases for one in self.judge_all(name, case.subject)]
         fails = [finding for finding in found if finding.verdict is Verdict.FAIL]
@@ -240,7 +245,7 @@ class Runner:
             nothing = Unseen(Blind.NOT_ASKED, "nothing was handed over")
             seen = receive(probe.sees, encode(self.supplied.get(probe.name, nothing)))
             yield Observation(probe=probe.name, subject=BOX, seen=seen, elapsed_s=0.0)
-        elif probe.load and not self.allow_busy and (busy := self._busy()):
+        elif (busy := self._busy() if probe.load else "") and not self.allow_busy:
             remedy = "stop it, or run with --allow-busy; then rerun"
             kept = Unseen(Blind.BUSY, f"{probe.load} would compete: {busy}", remedy)
             for subject in targets:

@@ -245,6 +245,15 @@ class World:
                     ),
                 )
 
+    def room_at(self, path: str) -> Room | Unseen:
+        """How much fits on the file system of a folder that is there; of no parent of it."""
+        if self.recorded is not None and path not in self.recorded.get("statvfs", {}):
+            return Unseen(Blind.NOT_RECORDED, f"statvfs of {path} is not in {RECORDED}")
+        room = self.room(path)
+        if isinstance(room, Room) and room.path != path:
+            return Unseen(Blind.ABSENT, f"{path} is absent")
+        return room
+
     def _recorded_room(self, path: str) -> Room | Unseen:
         recorded = (self.recorded or {}).get("statvfs", {})
         place = path.rstrip("/") or "/"

@@ -1,4 +1,4 @@
-"""How an engine is told how many CPU threads to start, and how many it starts if it is not told.
+"""How an engine is told how many CPU threads to start (and what it starts if not), and how many GPUs.
 
 Sources, read 2026-08: llama.cpp `common/arg.cpp` (-t, --threads, -tb, --threads-batch,
 LLAMA_ARG_THREADS; default: physical cores of the host, read from sysfs, not from the cgroup);
@@ -72,11 +72,14 @@ CONTAINERS = (
     *("apptainer", "singularity", "enroot"),
 )
 """Programs that start another one in a container, where paths have other names."""
+BINDERS = ("taskset", "numactl", "hwloc-bind", "likwid-pin", "schedtool", "cpulimit")
+"""Programs that choose the CPUs of another one, and leave its other limits as they are."""
 _LIMITERS = (
     *CONTAINERS,
     *("systemd-run", "nsenter", "cgexec", "cset", "ssh"),
     *("srun", "sbatch", "salloc", "flux", "bsub", "qsub", "mpirun", "mpiexec"),
-    *("taskset", "numactl", "hwloc-bind", "likwid-pin", "schedtool", "cpulimit", "firejail"),
+    *BINDERS,
+    "firejail",
 )
 """Programs that start another one under limits of CPUs that are not those of who calls them."""
 _WRAPPERS = (
@@ -207,6 +210,49 @@ def limiter_in(argv: Sequence[str]) -> str:
         engine = engine or is_engine(name)
         before = word
     return ""
+
+
+_GPUS = (
+    # by tensors: vLLM, SGLang, LMDeploy, TensorRT-LLM, TGI
+    (
+        *("-tp", "--tp", "--tp-size", "--tp_size"),
+        *("--tensor-parallel-size", "--tensor_parallel_size", "--num-shard", "--num_shard"),
+    ),
+    # by layers
+    (
+        *("-pp", "--pp", "--pp-size", "--pp_size"),
+        *("--pipeline-parallel-size", "--pipeline_parallel_size"),
+    ),
+    # one process each: torchrun, accelerate
+    ("--nproc-per-node", "--nproc_per_node", "--num-processes", "--num_processes"),
+)
+"""Options that tell over how many GPUs a model is spread; those of different rows multiply."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Over how many GPUs a command line spreads a model."""
+
+    gpus: int | None
+    """None where the text is not a number."""
+    words: str
+    """The words that say so; empty where nothing does, and it is one."""
+
+
+def spread_of(argv: Sequence[str]) -> Spread:
+    """Find over how many GPUs a command line spreads a model."""
+    words = _flat(argv)
+    gpus, said = 1, []
+    for flags in _GPUS:
+        found = _values(words, flags)
+        numbers = [int(text) if re.fullmatch(r"[0-9]{1,5}", text) else None for text, _ in found]
+        if None in numbers:
+            return Spread(None, found[numbers.index(None)][1])
+        # given twice, the last one counts
+        if found and numbers[-1] is not None and numbers[-1] > 1:
+            gpus *= numbers[-1]
+            said.append(found[-1][1])
+    return Spread(gpus, " ".join(said))
 
 
 def names_of(argv: Sequence[str]) -> frozenset[str]:

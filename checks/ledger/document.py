@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -83,7 +83,7 @@ def assemble(
         (check, row.get("answers", subject))
         for (check, subject), row in found.items()
     }
-    findings += _unfound(begin, not_run, answered, ending, open_probes)
+    findings += _unfound(registry, begin, not_run, answered, ending, open_probes)
     profile = decode(Profile, begin["profile"]["content"])
     day = day_of(utc_text(begin["time"]["started_s"]))  # of the box's run, also in a replay
     findings += waiver_findings(profile.waiver, findings, day)
@@ -157,6 +157,7 @@ def _run_end(ending: Ending, result: Outcome) -> Row:
 
 
 def _unfound(
+    registry: Registry,
     begin: Row,
     not_run: Mapping[tuple[str, str], str],
     answered: set[tuple[str, str]],
@@ -170,18 +171,18 @@ def _unfound(
         if key in answered:
             continue
         if key in not_run:
-            findings.append(_placeholder(check, subject, Verdict.NOT_RUN, None, not_run[key]))
+            one = _placeholder(check, subject, Verdict.NOT_RUN, None, not_run[key])
         elif ending.end == "interrupted":
             waiting = f"the run was interrupted ({ending.by}) before it was judged"
             if open_probes:
                 names = ", ".join(f"{probe} [{subject}]" for probe, subject in open_probes)
                 waiting += f"; open at that moment: {names}"
-            findings.append(
-                _placeholder(check, subject, Verdict.UNKNOWN, Reason.INTERRUPTED, waiting)
-            )
+            one = _placeholder(check, subject, Verdict.UNKNOWN, Reason.INTERRUPTED, waiting)
         else:
             says = "it was selected and never reported"
-            findings.append(_placeholder(check, subject, Verdict.UNKNOWN, Reason.LOST, says))
+            one = _placeholder(check, subject, Verdict.UNKNOWN, Reason.LOST, says)
+        known = registry.checks.get(check)
+        findings.append(replace(one, load="" if known is None else registry.load_of(known)))
     return findings
 
 

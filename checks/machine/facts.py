@@ -114,6 +114,37 @@ class MemoryGroups(Facts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HugePageSize:
+    """Huge pages of one size, which are set aside and serve for nothing else."""
+
+    size_bytes: int
+    total_count: int
+    free_count: int
+    promised_count: int
+    """What of the free ones some process has been promised (resv_hugepages)."""
+
+    @property
+    def unused_bytes(self) -> int:
+        """Memory that is set aside and that nobody has asked for."""
+        # the number first: max gives the second only where it is more, which nothing is than NaN
+        return max(self.free_count - self.promised_count, 0) * self.size_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class HugePages:
+    """What is set aside as huge pages, and whether the kernel makes some by itself."""
+
+    sizes: tuple[HugePageSize, ...]
+    transparent: Field
+    """`always`, `madvise` or `never`."""
+
+    @property
+    def unused_bytes(self) -> int:
+        """Memory that is set aside in pages of any size and that nobody has asked for."""
+        return sum(size.unused_bytes for size in self.sizes)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Memory(Facts):
     """How much memory there is."""
 
@@ -125,6 +156,7 @@ class Memory(Facts):
     """Memory blocks times their size, as the kernel counts them in sysfs."""
     dimm_serials: Field
     groups: MemoryGroups | Unseen
+    huge_pages: HugePages | Unseen
 
     def components(self) -> Iterator[Component]:
         """Give the parts that these facts describe."""
@@ -139,6 +171,207 @@ class MemoryWanted(Bounds):
 
     fitted_bytes: int | None
     """Size of all modules together; None where what is wanted is no such size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryAvailableWanted:
+    """How much memory must be available, and what of the box is kept for others."""
+
+    min_bytes: int
+    reserved_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwapDevice:
+    """One partition, file or compressed piece of memory that the kernel swaps to."""
+
+    name: str
+    kind: str
+    """`zram` (compressed memory, no disk), `partition` or `file`."""
+    size_bytes: int
+    used_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Swap(Facts):
+    """How much swap there is, and how much lies in it."""
+
+    total_bytes: int
+    free_bytes: int
+    memory_total_bytes: int
+    devices: tuple[SwapDevice, ...] | Unseen
+    zswap: bool | Unseen
+    """Whether pages on their way to swap are first kept, compressed, in memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceLimits:
+    """Limits of a process (getrlimit(2)); None: unlimited."""
+
+    locked_soft_bytes: int | None
+    locked_hard_bytes: int | None
+    open_files_soft_count: int | None
+    open_files_hard_count: int | None
+    processes_soft_count: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rights:
+    """What lifts limits of a process."""
+
+    capabilities: tuple[str, ...]
+    """Those of its effective ones that lift a limit: ipc_lock, sys_admin, sys_resource."""
+    root: bool
+    """Whether its real user is number 0."""
+    own_users: bool | Unseen
+    """Whether it lives in a user namespace of its own, whose rights count for nothing outside."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskLimit:
+    """How many processes and threads one cgroup allows, and has."""
+
+    source: str
+    """File that says so."""
+    limit_count: int
+    used_count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskGroups:
+    """What limits the number of processes and threads of a place."""
+
+    limits: tuple[TaskLimit, ...]
+    """Every limit that was found, the one that leaves least first."""
+    above_unseen: bool
+    """Whether cgroups above the mounted root may limit further and cannot be seen from here."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedMemory:
+    """The file system of /dev/shm."""
+
+    total_bytes: int
+    """0: it has no limit of its own."""
+    free_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RdmaDevice:
+    """One RDMA device of the box."""
+
+    name: str
+    port_states: tuple[str, ...]
+    """As the kernel writes them, such as `4: ACTIVE`; none where it shows no port."""
+    under_synthetic: bool
+    """Whether it only speeds up the virtual network card of a Hyper-V machine."""
+
+    @property
+    def active(self) -> bool:
+        """Whether a port is up; one that shows no port may have one."""
+        return not self.port_states or any("ACTIVE" in state for state in self.port_states)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rdma(Facts):
+    """What RDMA devices the box has."""
+
+    devices: tuple[RdmaDevice, ...]
+    """Those with an active port come first."""
+    left_out_count: int
+    """How many of them were too many to be kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Killed:
+    """Processes of a cgroup that the kernel has killed for want of memory, since it was made."""
+
+    source: str
+    """File that says so."""
+    kills_count: int
+    up_s: float | Unseen
+    """How long the box has been up: the longest that the cgroup can have been there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits(Facts):
+    """What a place may lock, open, start and hold, besides CPUs."""
+
+    place: str
+    """As the profile names it."""
+    process: str
+    """Number and name of the process that was looked at."""
+    resources: ResourceLimits | Unseen
+    rights: Rights | Unseen
+    affinity_cpus: int | Unseen
+    tasks: TaskGroups | Unseen
+    own_tasks_count: int
+    """Processes and threads that run in the place already; of the suite's own place, 0."""
+    memory: MemoryGroups | Unseen
+    own_memory_bytes: int | Unseen
+    """Memory that they hold and that no file backs."""
+    killed: Killed | Unseen
+    shm: SharedMemory | Unseen
+    rdma_openable: bool | Unseen
+    """Whether the place has a device file to reach an RDMA device by."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitsWanted:
+    """What a place must leave to what is started there."""
+
+    least: int | None
+    """Bytes or number, as the profile declares it; None where it does not."""
+    command: tuple[str, ...]
+    env: dict[str, str]
+    engine: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """A process that works on a GPU, or most likely does."""
+
+    process: str
+    """Number and name."""
+    device: str
+    """Its file, such as /dev/nvidia0; empty where only the process's name tells."""
+
+
+BUSY_RATIO = 0.25
+"""Share of the CPUs that may be busy beside a load test without changing what it measures (assumed)."""
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activity(Facts):
+    """What runs on the box beside the suite."""
+
+    holders: tuple[Holder, ...] | Unseen
+    holders_left_out_count: int
+    unlooked_count: int
+    """Processes of other users whose open files could not be looked at."""
+    running_count: int | Unseen
+    """Threads that run or wait for a CPU, less the one that counted them."""
+    host_cpus: int | Unseen
+
+    def busy(self) -> str:
+        """Say what the box is busy with that a load would compete with; empty: nothing."""
+        said = []
+        if isinstance(self.holders, Unseen):
+            said.append(f"who holds the GPUs cannot be seen ({self.holders})")
+        else:
+            said += [
+                f"pid {one.process} {f'holds {one.device}' if one.device else 'is an engine'}"
+                for one in self.holders[:MOST_NAMED]
+            ]
+            more = len(self.holders[MOST_NAMED:]) + self.holders_left_out_count
+            said += [f"{more} more such processes"] if more else []
+        running, cpus = self.running_count, self.host_cpus
+        if isinstance(running, Unseen) or isinstance(cpus, Unseen):
+            return "; ".join(said)
+        if running > cpus * BUSY_RATIO:
+            said.append(f"{running} threads run on {cpus} CPUs")
+        return "; ".join(said)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,6 +436,8 @@ class Threads:
     command: tuple[str, ...]
     env: dict[str, str]
     engine: str
+    reserved_cpus: float = 0.0
+    """CPUs of the host that are kept for others."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """What a whole run says: waivers, optional checks, scope, and what is never green."""
 
 import datetime
+from dataclasses import replace
 
 import pytest
 
@@ -219,3 +220,21 @@ def test_a_selection_speaks_of_everything_and_what_it_left_out_keeps_it_incomple
     assert in_scope("network.resolve", "selection")
     rows = [finding(), finding("network.resolve", NOT_RUN)]
     assert run(*rows, scope="selection").verdict is RunVerdict.INCOMPLETE
+
+
+def test_a_quick_run_speaks_of_what_loads_nothing():
+    loaded = replace(finding("gpu.links.speed", NOT_RUN), load="all links at once")
+    quick = run(finding(), loaded, scope="quick")
+    assert quick.verdict is RunVerdict.PASS
+    assert excuses(quick) == {("gpu.links.speed", "box"): Excuse.SCOPE}
+    assert run(finding(), loaded).verdict is RunVerdict.INCOMPLETE
+    assert run(finding(), loaded, scope="selection").verdict is RunVerdict.INCOMPLETE
+    assert run(finding(verdict=FAIL), loaded, scope="quick").verdict is RunVerdict.FAIL
+    assert run(finding(verdict=UNKNOWN), loaded, scope="quick").verdict is RunVerdict.INCOMPLETE
+
+
+def test_a_pass_under_load_confirms_nothing_in_a_quick_run():
+    loaded = replace(finding("gpu.links.speed"), load="all links at once")
+    assert run(loaded).verdict is RunVerdict.PASS
+    assert run(loaded, scope="quick").verdict is RunVerdict.INCOMPLETE
+    assert in_scope(WAIVER_CHECK, "quick")

@@ -13,6 +13,7 @@ from checks.engines.threads import (
     is_wrapper,
     limiter_in,
     names_of,
+    spread_of,
     starts,
 )
 
@@ -520,3 +521,33 @@ def test_what_a_command_starts_through_others():
     assert starts(line, frozenset({"llama-server"}))
     assert not starts(line, frozenset({"llama"}))
     assert not starts(line, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("line", "gpus", "words"),
+    [
+        ("vllm serve m -tp 2", 2, "-tp 2"),
+        ("vllm serve m --tensor-parallel-size=8", 8, "--tensor-parallel-size=8"),
+        ("vllm serve m --tensor_parallel_size 4", 4, "--tensor_parallel_size 4"),
+        ("vllm serve m -tp 4 -pp 2", 8, "-tp 4 -pp 2"),
+        ("vllm serve m -tp 1 --pipeline-parallel-size 2", 2, "--pipeline-parallel-size 2"),
+        ("python3 -m sglang.launch_server --tp-size 2", 2, "--tp-size 2"),
+        ("python3 -m sglang.launch_server --tp 2 --pp-size 3", 6, "--tp 2 --pp-size 3"),
+        ("text-generation-launcher --num-shard 2", 2, "--num-shard 2"),
+        ("torchrun --nproc-per-node 8 train.py", 8, "--nproc-per-node 8"),
+        ("bash -c 'exec vllm serve m -tp 2'", 2, "-tp 2"),
+        ("docker run -it image vllm serve m -tp 2", 2, "-tp 2"),
+        ("vllm serve m -tp 4 -tp 2", 2, "-tp 2"),
+        ("vllm serve m -tp 2 -tp 1", 1, ""),
+        ("vllm serve m", 1, ""),
+        ("vllm serve m -tp", 1, ""),
+        ("llama-server -t 8 -tb 8 --alias -tp", 1, ""),
+        ("", 1, ""),
+        ("vllm serve m -tp $N", None, "-tp $N"),
+        ("torchrun --nproc_per_node=gpu train.py", None, "--nproc_per_node=gpu"),
+        ("vllm serve m -tp 999999", None, "-tp 999999"),
+    ],
+)  # fmt: skip
+def test_over_how_many_gpus_a_command_spreads_a_model(line, gpus, words):
+    spread = spread_of(shlex.split(line))
+    assert (spread.gpus, spread.words) == (gpus, words)

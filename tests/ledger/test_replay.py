@@ -35,13 +35,13 @@ def write(row, path):
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory):
-    """Make a ledger of about 1 MB: a box that is to serve 370 models."""
+    """Make a ledger of about 1 MB: a box that is to serve 110 models."""
     folder = tmp_path_factory.mktemp("big")
     serves = "".join(
         f'[[serve]]\nname = "m{n:03d}"\nengine = "llama.cpp"\nmodel = "org/m-{n}"\nmodel_bytes = {n + 1}\n'
         f'command = "llama-server -m /models/m{n:03d}.gguf -t {n % 40 + 1} --port {8000 + n}"\n'
-        f'env = {{ NOTE = "{n:0400d}" }}\n'
-        for n in range(370)
+        f'env = {{ NOTE = "{n:02400d}" }}\n'
+        for n in range(110)
     )
     write_profile(folder / "expected", "big", serves)
     tree = h100_box().write(folder / "box")

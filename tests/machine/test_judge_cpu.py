@@ -10,7 +10,7 @@ from checks.core.expectation import (
     NotDeclared,
 )
 from checks.core.facts import BOX, Blind, Unseen
-from checks.core.profile import Profile, Serve
+from checks.core.profile import Profile, Reserved, Serve
 from checks.core.verdict import Reason, Verdict
 from checks.machine.facts import (
     Cpu,
@@ -539,3 +539,77 @@ def test_a_profile_that_serves_nothing_asks_for_no_threads():
 def test_half_a_core_is_said():
     (note,) = judge.threads_within_cpus(cpu(5.0), asks("-t", "3")).notes
     assert "about 2.5 cores" in note
+
+
+# CPUs that are kept for others
+
+
+@pytest.mark.parametrize(
+    ("effective", "reserved", "threads", "cause"),
+    [
+        (16.0, 0.0, 16, ""),
+        (16.0, 4.0, 12, ""),
+        (16.0, 4.0, 13, "threads-on-reserved-cpus"),
+        (16.0, 4.5, 12, "threads-on-reserved-cpus"),
+        (16.0, 4.0, 17, "more-threads-than-cpus"),
+        (4.0, 4.0, 4, ""),  # the quota leaves the others more than is kept for them
+        (4.0, 4.0, 5, "more-threads-than-cpus"),
+        (16.0, 16.0, 1, "threads-on-reserved-cpus"),
+        (16.0, 99.0, 1, "threads-on-reserved-cpus"),
+    ],
+)
+def test_threads_fit_beside_what_is_kept_for_others(effective, reserved, threads, cause):
+    wanted = replace(asks("llama-server", "-t", str(threads)), reserved_cpus=reserved)
+    said = judge.threads_within_cpus(cpu(effective), wanted)
+    assert said.cause == cause
+    kept = {"reserved_cpus": reserved} if reserved else {}
+    assert said.expected == {"threads_count": threads, **kept}
+    assert ("less" in said.says) is (effective == 16.0 and reserved > 0)
+
+
+def test_the_reservation_is_named_in_what_is_said_and_in_what_to_do():
+    wanted = replace(asks("llama-server", "-t", "13"), reserved_cpus=4.0)
+    said = judge.threads_within_cpus(cpu(16.0), wanted)
+    assert said.says == (
+        "13 threads (-t 13) on 12.00 CPUs (16 of the host, less 4 of reserved.cpus)"
+    )
+    assert said.remedy == (
+        "start it with 12 threads (llama.cpp: -t 12; else OMP_NUM_THREADS=12), or lower reserved.cpus "
+        "in the profile; rerun"
+    )
+    both = judge.threads_within_cpus(
+        cpu(14.0), replace(wanted, command=("llama-server", "-t", "15"))
+    )
+    assert both.cause == "more-threads-than-cpus"
+    assert both.remedy.startswith("start it with 12 threads")
+    assert both.remedy.endswith(
+        "or widen what limits it, /sys/fs/cgroup/a/cpu.max, and lower reserved.cpus in the profile; "
+        "rerun"
+    )
+    quota = judge.threads_within_cpus(
+        cpu(4.0), replace(wanted, command=("llama-server", "-t", "5"))
+    )
+    assert quota.remedy.endswith("or widen what limits it, /sys/fs/cgroup/a/cpu.max; rerun")
+    none = judge.threads_within_cpus(cpu(16.0), replace(wanted, reserved_cpus=15.5))
+    assert "start it with 1 thread (" in none.remedy
+    assert none.remedy.endswith("and lower reserved.cpus in the profile; rerun")
+
+
+def test_an_engine_that_is_not_told_takes_the_hosts_cores_beside_what_is_kept_too():
+    for reserved, cause in ((8.0, ""), (8.5, "threads-on-reserved-cpus")):
+        wanted = replace(asks("llama-server"), reserved_cpus=reserved)
+        assert judge.threads_within_cpus(cpu(16.0), wanted).cause == cause
+
+
+def test_what_nobody_knows_to_be_an_engine_stays_unknown_beside_what_is_kept():
+    wanted = replace(asks("start.sh"), reserved_cpus=99.0, engine="")
+    assert judge.threads_within_cpus(cpu(16.0), wanted).verdict is Verdict.UNKNOWN
+    assert judge.threads_within_cpus(cpu(4.0), wanted).cause == "default-exceeds-cpus"
+    cut = replace(asks("bash", "-c", "x -t 13 [redacted]"), reserved_cpus=4.0)
+    assert judge.threads_within_cpus(cpu(16.0), cut).cause == "threads-on-reserved-cpus"
+
+
+def test_the_profile_says_which_cpus_are_kept_for_others():
+    profile = Profile(schema=1, serve=(Serve(name="chat"),), reserved=Reserved(cpus=2.0))
+    (case,) = judge._threads(expected(profile))
+    assert case.wanted.value.reserved_cpus == 2.0

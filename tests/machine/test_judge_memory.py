@@ -14,12 +14,15 @@ from checks.core.expectation import (
 )
 from checks.core.facts import BOX, Blind, Unseen
 from checks.core.finding import Judgement
-from checks.core.profile import Hardware, Profile
+from checks.core.profile import Hardware, Profile, Reserved
 from checks.core.units import bytes_text
 from checks.core.verdict import Reason, Verdict
 from checks.machine.facts import (
+    HugePages,
+    HugePageSize,
     Identity,
     Memory,
+    MemoryAvailableWanted,
     MemoryGroups,
     MemoryLimit,
     MemoryWanted,
@@ -49,7 +52,13 @@ def memory(total: int = 1_000, available: int = 500) -> Memory:
         fitted_bytes=UNSEEN,
         dimm_serials=UNSEEN,
         groups=MemoryGroups(limits=(), above_unseen=False),
+        huge_pages=HugePages(sizes=(), transparent="madvise"),
     )
+
+
+def room(seen: Memory, least: int, reserved: int = 0) -> Judgement:
+    wanted = MemoryAvailableWanted(min_bytes=least, reserved_bytes=reserved)
+    return judge.memory_available(seen, wanted)
 
 
 def wanted_memory(
@@ -99,7 +108,7 @@ def test_numbers_beyond_small_integers_are_compared_by_value():
     assert at_limit.verdict is Verdict.PASS
     over = judged_total(memory(total + 7_000), wanted_memory(total, 0, 7_000))
     assert over.verdict is Verdict.PASS
-    assert judge.memory_available(memory(available=5_000), int("5000")).verdict is Verdict.PASS
+    assert room(memory(available=5_000), int("5000")).verdict is Verdict.PASS
 
 
 def test_a_missing_module_is_said_in_numbers_and_what_to_do():
@@ -270,7 +279,7 @@ def test_a_number_of_another_check_or_subject_is_not_taken():
     [(0, Verdict.FAIL), (499, Verdict.FAIL), (500, Verdict.PASS), (501, Verdict.PASS)],
 )
 def test_available_memory_is_judged_at_its_limit(available, verdict):
-    said = judge.memory_available(memory(available=available), 500)
+    said = room(memory(available=available), 500)
     assert said.verdict is verdict
     assert said.cause == ("memory-in-use" if verdict is Verdict.FAIL else "")
     assert said.observed == {"memory_available_bytes": available}
@@ -293,9 +302,9 @@ def limited(*limits: tuple[int, int, int], above: bool = False) -> Memory:
     [((300, 0, 0), 300), ((400, 150, 50), 300), ((300, 50, 90), 300), ((300, 500, 10), 0)],
 )
 def test_what_a_cgroup_leaves_is_judged_at_its_limit(limit, left):
-    good = judge.memory_available(limited(limit), left)
+    good = room(limited(limit), left)
     assert (good.verdict, good.notes) == (Verdict.PASS, ())
-    bad = judge.memory_available(limited(limit), left + 1)
+    bad = room(limited(limit), left + 1)
     assert (bad.verdict, bad.cause) == (Verdict.FAIL, "memory-limited")
     assert bad.says == f"{left} B left by /sys/0/memory.max, {left + 1} B wanted"
     assert "raise the limit /sys/0/memory.max" in bad.remedy
@@ -307,42 +316,143 @@ def test_what_a_cgroup_leaves_is_judged_at_its_limit(limit, left):
 
 
 def test_of_the_whole_box_and_a_cgroup_the_smaller_counts():
-    assert judge.memory_available(limited((900, 0, 0)), 501).cause == "memory-in-use"
-    assert judge.memory_available(limited((900, 0, 0)), 500).verdict is Verdict.PASS
-    assert judge.memory_available(limited(), 500).verdict is Verdict.PASS
+    assert room(limited((900, 0, 0)), 501).cause == "memory-in-use"
+    assert room(limited((900, 0, 0)), 500).verdict is Verdict.PASS
+    assert room(limited(), 500).verdict is Verdict.PASS
     two = limited((300, 0, 0), (400, 0, 0))  # the probe puts the one that leaves least first
-    assert judge.memory_available(two, 301).says == "300 B left by /sys/0/memory.max, 301 B wanted"
+    assert room(two, 301).says == "300 B left by /sys/0/memory.max, 301 B wanted"
 
 
 def test_cgroups_that_cannot_be_seen_from_here_are_noted_on_a_pass_and_on_a_fail():
     for wanted in (300, 301):
-        (note,) = judge.memory_available(limited((300, 0, 0), above=True), wanted).notes
+        (note,) = room(limited((300, 0, 0), above=True), wanted).notes
         assert "may limit further" in note
 
 
 def test_cgroups_that_were_not_seen_are_unknown_and_those_of_an_older_ledger_are_noted():
     unseen = replace(memory(), groups=UNSEEN)
-    said = judge.memory_available(unseen, 500)
+    said = room(unseen, 500)
     assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
     assert said.remedy == UNSEEN.remedy
-    assert judge.memory_available(unseen, 501).cause == "memory-in-use"
+    assert room(unseen, 501).cause == "memory-in-use"
     for reason in set(Blind) - {Blind.NOT_RECORDED}:
         other = replace(memory(), groups=Unseen(reason, "planted"))
-        assert judge.memory_available(other, 500).verdict is Verdict.UNKNOWN, reason
+        assert room(other, 500).verdict is Verdict.UNKNOWN, reason
     kept = encode(memory())
     del kept["groups"]
-    said = judge.memory_available(decode(Memory, kept), 500)
+    said = room(decode(Memory, kept), 500)
     assert said.verdict is Verdict.PASS
     assert said.notes == (
         "whether a cgroup limits memory was not seen: not-recorded: Memory.groups was not recorded",
     )
 
 
+def with_pages(*sizes: tuple[int, int, int, int], memory_bytes: int = 1_000) -> Memory:
+    """Make memory of which 500 are available, with huge pages: size, number, free, promised."""
+    rows = tuple(
+        HugePageSize(size_bytes=size, total_count=total, free_count=free, promised_count=promised)
+        for size, total, free, promised in sizes
+    )
+    seen = memory(total=memory_bytes)
+    return replace(seen, huge_pages=HugePages(sizes=rows, transparent="never"))
+
+
+@pytest.mark.parametrize(
+    ("least", "cause"),
+    [
+        (500, ""),
+        (501, "memory-in-huge-pages"),
+        (550, "memory-in-huge-pages"),
+        (551, "memory-in-use"),
+    ],
+)
+def test_memory_that_would_be_enough_with_unused_huge_pages_is_said_to_be_in_them(least, cause):
+    seen = with_pages((10, 9, 5, 2), (20, 1, 1, 0))
+    said = room(seen, least)
+    assert said.cause == cause
+    assert said.observed == {"memory_available_bytes": 500, "memory_unused_huge_pages_bytes": 50}
+    if cause == "memory-in-huge-pages":
+        assert said.says.endswith("wanted; 50 B are set aside as huge pages that nobody uses")
+        assert "vm.nr_hugepages=0" in said.remedy
+        assert "hugepages=" in said.remedy
+
+
+def test_huge_pages_that_are_used_or_promised_are_no_memory_to_be_had():
+    for used in ((10, 9, 0, 0), (10, 9, 3, 3), (10, 9, 3, 8)):
+        said = room(with_pages(used), 501)
+        assert said.cause == "memory-in-use"
+        assert said.observed == {"memory_available_bytes": 500}
+
+
+@pytest.mark.parametrize(("free", "noted"), [(10, False), (11, True)])
+def test_many_unused_huge_pages_are_noted_on_a_pass(free, noted):
+    said = room(with_pages((10, 20, free, 0)), 500)
+    assert said.verdict is Verdict.PASS
+    assert [note.startswith(f"{free * 10} B are set aside") for note in said.notes] == [
+        True
+    ] * noted
+    unseen = replace(with_pages((10, 20, free, 0)), groups=Unseen(Blind.NOT_RECORDED, "x"))
+    assert len(room(unseen, 500).notes) == 1 + noted
+
+
+def test_a_ledger_from_before_huge_pages_were_looked_at_is_judged_as_it_was():
+    kept = encode(memory())
+    del kept["huge_pages"]
+    for least in (500, 501):
+        assert room(decode(Memory, kept), least) == room(memory(), least)
+    assert room(replace(memory(), huge_pages=UNSEEN), 501).cause == "memory-in-use"
+
+
+@pytest.mark.parametrize(
+    ("least", "reserved", "cause"),
+    [
+        (400, 100, ""),
+        (400, 101, "memory-reserved"),
+        (500, 1, "memory-reserved"),
+        (501, 0, "memory-in-use"),
+        (501, 1, "memory-in-use"),
+    ],
+)
+def test_what_is_kept_for_others_is_not_counted_as_available(least, reserved, cause):
+    said = room(memory(), least, reserved)
+    assert said.cause == cause
+    assert ("reserved.memory_bytes" in said.remedy) is (cause == "memory-reserved")
+    assert (f"beside {reserved} B kept for others" in said.says) is (reserved > 0)
+    expected = {"memory_available_min_bytes": least}
+    assert said.expected == (
+        expected | {"memory_reserved_bytes": reserved} if reserved else expected
+    )
+    assert said.remedy.endswith("; rerun") is bool(cause)
+
+
+def test_huge_pages_are_named_before_what_is_kept_for_others():
+    seen = with_pages((10, 9, 5, 0))
+    assert room(seen, 500, 50).cause == "memory-in-huge-pages"
+    assert room(seen, 500, 51).cause == "memory-reserved"
+
+
+def test_what_is_kept_for_others_is_not_counted_off_what_a_cgroup_leaves():
+    assert room(limited((300, 0, 0)), 300, 200).verdict is Verdict.PASS
+    assert room(limited((300, 0, 0)), 301, 199).cause == "memory-limited"
+
+
+def test_the_profile_says_what_is_kept_for_others():
+    profile = Profile(
+        schema=1,
+        hardware=Hardware(memory_available_min_bytes=5),
+        reserved=Reserved(memory_bytes=3),
+    )
+    (case,) = judge._memory_available(expected(profile))
+    assert case.wanted.value == MemoryAvailableWanted(min_bytes=5, reserved_bytes=3)
+
+
 def test_available_memory_is_asked_for_where_the_profile_says_so():
     hardware = Hardware(memory_available_min_bytes=5, assumed=("memory_available_min_bytes",))
     (case,) = judge._memory_available(expected(Profile(schema=1, hardware=hardware)))
     assert case.wanted == Wanted(
-        value=5, basis=Basis.ASSUMED, source="h100-1.toml: hardware.memory_available_min_bytes"
+        value=MemoryAvailableWanted(min_bytes=5, reserved_bytes=0),
+        basis=Basis.ASSUMED,
+        source="h100-1.toml: hardware.memory_available_min_bytes",
     )
     (none,) = judge._memory_available(expected())
     assert none == Case(
@@ -365,8 +475,11 @@ def test_available_memory_is_asked_for_where_the_profile_says_so():
         (
             "machine.memory.available",
             (limited((900, 100, 50)),),
-            300,
-            {"available_bytes", "limit_bytes", "used_bytes", "file_bytes", "wanted"},
+            MemoryAvailableWanted(min_bytes=200, reserved_bytes=100),
+            {
+                *("available_bytes", "limit_bytes", "used_bytes", "file_bytes"),
+                *("min_bytes", "reserved_bytes"),
+            },
         ),
     ],
 )

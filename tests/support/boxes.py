@@ -80,6 +80,7 @@ class Box:
             f"Name:\t{comm}\nState:\t{state}\nPid:\t{pid}\nPPid:\t{parent}\n"
             f"Cpus_allowed_list:\t{allowed}\n",
         )
+        _with_limits(self, pid)
         self.put(f"/proc/{pid}/cmdline", "".join(f"{word}\0" for word in argv))
         pairs = (environ or {}).items()
         self.put(f"/proc/{pid}/environ", "".join(f"{key}={value}\0" for key, value in pairs))
@@ -141,7 +142,105 @@ class Box:
         return folder
 
 
+USER = "0000000000000000"
+ROOT = "000001ffffffffff"
+"""Capabilities of a user, and of root outside of any container, as CapEff shows them."""
+DOCKER = "00000000a80425fb"
+"""Those that Docker leaves to root: CAP_IPC_LOCK is none of them."""
+ALL_USERS = "         0          0 4294967295\n"
+
+
+def limits_text(
+    locked: str = "unlimited", *, files: str = "1048576", processes: str = "unlimited"
+) -> str:
+    """Write /proc/PID/limits as Linux does; the hard limits are the soft ones."""
+    rows = [
+        ("Limit", "Soft Limit", "Hard Limit", "Units"),
+        ("Max cpu time", "unlimited", "unlimited", "seconds"),
+        ("Max processes", processes, processes, "processes"),
+        ("Max open files", files, files, "files"),
+        ("Max locked memory", locked, locked, "bytes"),
+        ("Max nice priority", "0", "0", ""),
+    ]
+    return "".join(
+        f"{name:<25} {soft:<20} {hard:<20} {unit:<10}\n" for name, soft, hard, unit in rows
+    )
+
+
+def _with_limits(
+    box: Box,
+    pid: int,
+    *,
+    limits: str = limits_text("8388608"),
+    capabilities: str = USER,
+    uid: int = 1000,
+    threads: int = 1,
+    anonymous_kib: int = 20_000,
+) -> Box:
+    """Put what limits a process besides its CPUs, and what lifts it."""
+    status = str(box.files[f"/proc/{pid}/status"]).partition("Uid:")[0]
+    box.put(
+        f"/proc/{pid}/status",
+        f"{status}Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nThreads:\t{threads}\n"
+        f"RssAnon:\t{anonymous_kib:>8} kB\nRssFile:\t    9000 kB\nRssShmem:\t       0 kB\n"
+        f"CapEff:\t{capabilities}\n",
+    )
+    box.put(f"/proc/{pid}/uid_map", ALL_USERS)
+    return box.put(f"/proc/{pid}/limits", limits)
+
+
+def shared_memory(box: Box, size_bytes: int, *, free_bytes: int | None = None, pid: int = 0) -> Box:
+    """Record the file system of /dev/shm, as the suite's process sees it or another one does."""
+    path = f"/proc/{pid}/root/dev/shm" if pid else "/dev/shm"
+    box.recorded["statvfs"][path] = {
+        "total_bytes": size_bytes,
+        "free_bytes": size_bytes if free_bytes is None else free_bytes,
+        "inodes": 10**6,
+        "inodes_free": 10**6,
+    }
+    return box
+
+
+def _with_memory(box: Box, *, swap_kib: int = 0, memory_kib: int = 527_935_488) -> Box:
+    """Put what a box says of its memory, its huge pages and its swap."""
+    box.put(
+        "/proc/meminfo",
+        f"MemTotal:       {memory_kib} kB\nMemFree:        {memory_kib * 9 // 10} kB\n"
+        f"MemAvailable:   {min(500_000_000, memory_kib)} kB\nSwapCached:            0 kB\n"
+        f"SwapTotal:      {swap_kib} kB\nSwapFree:       {swap_kib} kB\n"
+        "HugePages_Total:       0\nHugePages_Free:        0\nHugepagesize:       2048 kB\n",
+    )
+    box.put("/proc/swaps", SWAPS)
+    box.put("/sys/module/zswap/parameters/enabled", "N\n")
+    box.put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
+    for size_kib in (2_048, 1_048_576):
+        huge_pages(box, size_kib)
+    return box
+
+
+SWAPS = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+
+
+def huge_pages(
+    box: Box, size_kib: int = 2_048, *, total: int = 0, free: int | None = None, promised: int = 0
+) -> Box:
+    folder = f"/sys/kernel/mm/hugepages/hugepages-{size_kib}kB"
+    box.put(f"{folder}/nr_hugepages", f"{total}\n")
+    box.put(f"{folder}/free_hugepages", f"{total if free is None else free}\n")
+    return box.put(f"{folder}/resv_hugepages", f"{promised}\n")
+
+
+def add_rdma(box: Box, name: str, *, state: str = "4: ACTIVE", number: int = 0) -> Box:
+    """Put an RDMA device, and its device file."""
+    root = f"/sys/class/infiniband/{name}"
+    box.put(f"{root}/node_type", "1: CA\n").put(f"{root}/ports/1/state", f"{state}\n")
+    box.put(f"{root}/ports/1/link_layer", "InfiniBand\n")
+    return box.put(f"/dev/infiniband/uverbs{number}", "")
+
+
 NAMES = {
+    "pids": "pids.max",
+    "pids_used": "pids.current",
     "cpu_max": "cpu.max",
     "cpu_stat": "cpu.stat",
     "cpuset": "cpuset.cpus",
@@ -188,7 +287,8 @@ def plain_box(cpus: int = 8) -> Box:
             for cpu in range(cpus)
         ),
     )
-    box.put("/proc/meminfo", "MemTotal:       527935488 kB\nMemAvailable:   500000000 kB\n")
+    _with_memory(box)
+    box.put("/proc/loadavg", "0.08 0.03 0.01 1/1311 50121\n")
     box.put("/proc/stat", f"cpu  1 2 3 4\nbtime {int(NOW_S - UP_S)}\n")
     box.put("/proc/sys/kernel/random/boot_id", "6c4f7c0e-0f8b-4b0e-a34b-2f9f6f0f5f55\n")
     box.put("/proc/net/tcp", "  sl  local_address rem_address   st\n")
@@ -212,7 +312,7 @@ def plain_box(cpus: int = 8) -> Box:
     box.put("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids\n")
     box.group("/sys/fs/cgroup", effective=f"0-{cpus - 1}" if cpus > 1 else "0")
     box.process(PID, "pytest", parent=1, cgroup="0::/\n", allowed=f"0-{cpus - 1}")
-    return box
+    return shared_memory(box, 270 * 10**9)
 
 
 def add_gpu(
@@ -251,7 +351,8 @@ def h100_box() -> Box:
             model="NVIDIA H100 80GB HBM3",
             uuid=f"GPU-00000000-0000-4000-8000-00000000000{number}",
         )
-    return box
+        add_rdma(box, f"mlx5_{number}", number=number)
+    return _with_limits(box, PID, limits=limits_text())
 
 
 def cloud_vm() -> Box:
@@ -278,6 +379,9 @@ def docker_box(cpu_max: str = "400000 100000") -> Box:
     box = plain_box(12)
     box.put("/.dockerenv", "")
     box.put("/sys/fs/cgroup/cgroup.type", "domain\n")
+    _with_limits(box, PID, capabilities=DOCKER, uid=0)
+    shared_memory(box, 64 * 2**20)
+    box.group("/sys/fs/cgroup", pids="max", pids_used="7")
     return box.group("/sys/fs/cgroup", cpu_max=cpu_max, type="domain", effective="0-11")
 
 
@@ -305,6 +409,11 @@ def arm_board() -> Box:
         + "Model\t\t: Raspberry Pi 5 Model B Rev 1.0\n",
     )
     box.put("/proc/device-tree/model", "Raspberry Pi 5 Model B Rev 1.0\0")
+    _with_memory(box, swap_kib=2_097_136)
+    box.put(
+        "/proc/swaps",
+        f"{SWAPS}/dev/zram0                              partition\t2097136\t\t0\t\t100\n",
+    )
     box.put("/sys/block/mmcblk0/size", "124735488\n").put("/sys/block/mmcblk0/device/type", "SD\n")
     return box
 
@@ -318,7 +427,11 @@ def wsl_box() -> Box:
         "Linux version 5.15.153.1-microsoft-standard-WSL2 (root@941d701f84f1) (gcc 11.2.0) "
         "#1 SMP Fri Mar 29 23:14:13 UTC 2024\n",
     )
-    return box
+    _with_memory(box, swap_kib=8_388_608)
+    return box.put(
+        "/proc/swaps",
+        f"{SWAPS}/dev/sdb                                partition\t8388608\t\t0\t\t-2\n",
+    )
 
 
 def amd_box() -> Box:

@@ -66,3 +66,12 @@ for _count, _fails in (("3", "more-threads-than-cpus"), ("2", "")):
         fails=_fails,
         passes=not _fails,
     )
+
+for _kept, _fails in ((4.0, ""), (4.01, "threads-on-reserved-cpus")):
+    control(
+        "machine.cpu.threads",
+        _cpu(8.0),
+        replace(_FOUR, reserved_cpus=_kept),
+        fails=_fails,
+        passes=not _fails,
+    )

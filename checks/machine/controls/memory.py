@@ -8,7 +8,10 @@ from checks.core.facts import Blind, Unseen
 from checks.core.registry import control
 from checks.machine.controls.identity import IDENTITY, VM
 from checks.machine.facts import (
+    HugePages,
+    HugePageSize,
     Memory,
+    MemoryAvailableWanted,
     MemoryGroups,
     MemoryLimit,
     MemoryWanted,
@@ -22,6 +25,7 @@ _MEMORY = Memory(
     fitted_bytes=_NONE,
     dimm_serials=_NONE,
     groups=MemoryGroups(limits=(), above_unseen=False),
+    huge_pages=HugePages(sizes=(), transparent=_NONE),
 )
 _MEMORY_WANTED = MemoryWanted(value=1_000, lower=970, upper=1_020, fitted_bytes=None)
 for _total, _cause in (
@@ -45,14 +49,30 @@ _ONE_LESS = replace(_ALL, fitted_bytes=_LEAST - 1)
 control("machine.memory.total", (_ALL, IDENTITY), _LARGE, passes=True)
 control("machine.memory.total", (_ONE_LESS, IDENTITY), _LARGE, fails="less-memory-than-declared")
 control("machine.memory.total", (_ONE_LESS, VM), _LARGE, passes=True)
-control("machine.memory.available", _MEMORY, 500, passes=True)
-control("machine.memory.available", _MEMORY, 501, fails="memory-in-use")
+
+
+def _room(min_bytes: int, reserved_bytes: int = 0) -> MemoryAvailableWanted:
+    return MemoryAvailableWanted(min_bytes=min_bytes, reserved_bytes=reserved_bytes)
+
+
+_PAGES = HugePageSize(size_bytes=10, total_count=9, free_count=5, promised_count=2)
+_SET_ASIDE = replace(_MEMORY, huge_pages=HugePages(sizes=(_PAGES,), transparent=_NONE))
+for _seen, _wanted, _cause in (
+    (_MEMORY, _room(500), ""),
+    (_MEMORY, _room(501), "memory-in-use"),
+    (_MEMORY, _room(400, reserved_bytes=100), ""),
+    (_MEMORY, _room(400, reserved_bytes=101), "memory-reserved"),
+    (_SET_ASIDE, _room(500), ""),
+    (_SET_ASIDE, _room(530), "memory-in-huge-pages"),
+    (_SET_ASIDE, _room(531), "memory-in-use"),
+):
+    control("machine.memory.available", _seen, _wanted, fails=_cause, passes=not _cause)
 for _used, _cause in ((100, ""), (101, "memory-limited")):
     _limit = MemoryLimit(source="memory.max", limit_bytes=500, used_bytes=_used, file_bytes=40)
     control(
         "machine.memory.available",
         replace(_MEMORY, groups=MemoryGroups(limits=(_limit,), above_unseen=False)),
-        440,
+        _room(440),
         fails=_cause,
         passes=not _cause,
     )

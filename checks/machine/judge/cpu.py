@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from checks.core.codec import Json
 from checks.core.expectation import Basis, Case, Expected, NotDeclared, Wanted
 from checks.core.facts import BOX, Blind, Unseen
 from checks.core.finding import Judgement, fail, ok, unknown
@@ -38,7 +39,12 @@ def _threads(expected: Expected) -> Iterator[Case[Threads]]:
         yield Case(
             subject=serve.name,
             wanted=Wanted(
-                value=Threads(command=serve.argv, env=serve.env, engine=serve.engine),
+                value=Threads(
+                    command=serve.argv,
+                    env=serve.env,
+                    engine=serve.engine,
+                    reserved_cpus=expected.profile.reserved.cpus,
+                ),
                 basis=Basis.INVARIANT,
                 source=f"{expected.profile_file}: serve[{index}]; more threads than CPUs never help",
             ),
@@ -57,6 +63,8 @@ def _threads(expected: Expected) -> Iterator[Case[Threads]]:
         "or quota of its place lets run at once; the kernel stops them in every period",
         "default-exceeds-cpus": "the engine is not told how many threads to run, takes the host's "
         "cores, and its place may use fewer",
+        "threads-on-reserved-cpus": "the engine runs more threads than the host has CPUs beside those "
+        "that the profile keeps for others",
     },
 )
 def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
@@ -69,7 +77,8 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
     command and environment. An engine that is not told takes the host's cores; a pass on that, or
     under cgroups that cannot be seen, is unconfirmed.
     Fails where more threads are asked for than CPUs may be used: 8 threads in a quota of 4 were
-    measured 45 times slower than 4 (github.com/tobocop2/lilbee/pull/660).
+    measured 45 times slower than 4 (github.com/tobocop2/lilbee/pull/660); and where fewer of the
+    host's CPUs would be left than the profile's reserved.cpus.
     What to do: start the engine with the whole number below the limit, or raise the limit.
     """
     runs = _processes(seen)
@@ -81,32 +90,50 @@ def threads_within_cpus(seen: Cpu, wanted: Threads) -> Judgement:
         *(f"{item.source}: {item.text}" for item in seen.limits),
     )
     doubt = next((ask.doubt for ask in asks if ask.doubt), None)
-    if doubt and most.threads <= seen.effective_cpus:
+    unreserved = seen.host_cpus - wanted.reserved_cpus
+    cpus, source = seen.effective_cpus, seen.limits[0].source
+    if wanted.reserved_cpus and unreserved < cpus:
+        cpus = max(unreserved, 0.0)
+        source = f"{seen.host_cpus} of the host, less {wanted.reserved_cpus:g} of reserved.cpus"
+    # what nobody knows to be an engine may not take the host's cores at all
+    guessed = not most.told and most.doubt and most.threads <= seen.effective_cpus
+    if doubt and (most.threads <= cpus or guessed):
         return replace(doubt, evidence=evidence)
-    threads, limit = most.threads, seen.limits[0]
-    says = f"{threads} threads ({most.words}) on {seen.effective_cpus:.2f} CPUs ({limit.source})"
+    threads = most.threads
+    says = f"{threads} threads ({most.words}) on {cpus:.2f} CPUs ({source})"
     observed = {
         "effective_cpus": seen.effective_cpus,
         "affinity_cpus": seen.affinity_cpus,
         "host_cpus": seen.host_cpus,
         "host_cores": seen.host_cores,
     }
-    expected = {"threads_count": threads}
+    expected: dict[str, Json] = {"threads_count": threads}
+    if wanted.reserved_cpus:
+        expected["reserved_cpus"] = wanted.reserved_cpus
     notes = _cpu_notes(seen, threads) + tuple(ask.note for ask in asks if ask.note)
     if not all(ask.sure for ask in asks):
         notes += (f"what runs in {seen.place} does not say how many; the profile's command does",)
     # an engine's default was read in its sources, and not seen here
     certain = all(ask.told and ask.sure and not ask.note for ask in asks)
     basis = None if certain else Basis.ASSUMED
-    if threads > seen.effective_cpus:
-        fits = max(1, math.floor(seen.effective_cpus))
+    if threads > cpus:
+        fits = max(1, math.floor(cpus))
+        fewer = f"start it with {fits} thread{'s' if fits > 1 else ''} (llama.cpp: -t {fits}; "
+        fewer += f"else OMP_NUM_THREADS={fits}), "
         # below one CPU no number of threads fits, so both are needed
-        widen = "or widen" if seen.effective_cpus >= 1 else "and widen to one CPU or more"
+        join = "or" if cpus >= 1 else "and"
+        if threads <= seen.effective_cpus:
+            cause, other = "threads-on-reserved-cpus", "lower reserved.cpus in the profile"
+        else:
+            cause = "more-threads-than-cpus" if most.told else "default-exceeds-cpus"
+            widen = "widen" if cpus >= 1 else "widen to one CPU or more"
+            other = f"{widen} what limits it, {seen.limits[0].source}"
+            if threads > unreserved:
+                other += ", and lower reserved.cpus in the profile" if wanted.reserved_cpus else ""
         return fail(
-            "more-threads-than-cpus" if most.told else "default-exceeds-cpus",
+            cause,
             says,
-            remedy=f"start it with {fits} thread{'s' if fits > 1 else ''} (llama.cpp: -t {fits}; "
-            f"else OMP_NUM_THREADS={fits}), {widen} what limits it, {limit.source}; rerun",
+            remedy=f"{fewer}{join} {other}; rerun",
             observed=observed,
             expected=expected,
             notes=notes,

@@ -14,6 +14,8 @@ from checks.core.verdict import Reason
 from checks.machine.facts import (
     Identity,
     Memory,
+    MemoryAvailableWanted,
+    MemoryGroups,
     MemoryWanted,
 )
 
@@ -28,6 +30,22 @@ FITTED_TOLERANCE_RATIO = 0.005
 of page owners of AMD's SEV-SNP (AMD64 Architecture Programmer's Manual, volume 2, 15.36.3)."""
 FITTED_TOLERANCE_BYTES = 4 * 2**30
 """Two of the largest memory blocks of x86 (2 GiB, MAX_BLOCK_SIZE of arch/x86/mm/init_64.c)."""
+
+
+GIVE_BACK = (
+    "give them back (`sysctl vm.nr_hugepages=0` as root, for other sizes write 0 to nr_hugepages in "
+    "/sys/kernel/mm/hugepages/; take `hugepages=` out of the kernel command line)"
+)
+ABOVE_UNSEEN = "cgroups above the mounted root may limit further; they cannot be seen here"
+
+
+def group_lines(groups: MemoryGroups) -> tuple[str, ...]:
+    """Show what each level of the cgroups says."""
+    return tuple(
+        f"{limit.source}: {bytes_text(limit.limit_bytes)}, {bytes_text(limit.used_bytes)} used, "
+        f"{bytes_text(limit.file_bytes)} of it cached files"
+        for limit in groups.limits
+    )
 
 
 def _memory_total(expected: Expected) -> Iterator[Case[MemoryWanted]]:
@@ -123,13 +141,19 @@ def memory_total_as_declared(seen: Memory, box: Identity, wanted: MemoryWanted) 
     return ok(says, observed=observed, expected=expected)
 
 
-def _memory_available(expected: Expected) -> Iterator[Case[int]]:
+UNUSED_RATIO = 0.1
+"""Share of the memory that may lie unused in huge pages without a note (assumed)."""
+
+
+def _memory_available(expected: Expected) -> Iterator[Case[MemoryAvailableWanted]]:
     key = "memory_available_min_bytes"
     value = getattr(expected.profile.hardware, key)
     if value is None:
         yield Case(subject=BOX, wanted=NotDeclared(fact=f"not declared: hardware.{key}"))
         return
-    yield Case(subject=BOX, wanted=of_hardware(expected, key, value))
+    reserved = expected.profile.reserved.memory_bytes
+    wanted = MemoryAvailableWanted(min_bytes=value, reserved_bytes=reserved)
+    yield Case(subject=BOX, wanted=of_hardware(expected, key, wanted))
 
 
 @check(
@@ -139,35 +163,57 @@ def _memory_available(expected: Expected) -> Iterator[Case[int]]:
     blocked_by=("machine.memory.total",),
     causes={
         "memory-in-use": "something holds memory that this box's work needs",
+        "memory-in-huge-pages": "memory that this box's work needs is set aside as huge pages, which "
+        "nobody uses and which serve for nothing else",
+        "memory-reserved": "enough is free for this box's work, but not beside what its profile keeps "
+        "for others",
         "memory-limited": "a cgroup leaves the suite, and what is started from where it runs, less "
         "memory than this box's work needs",
     },
 )
-def memory_available(seen: Memory, wanted: int) -> Judgement:
+def memory_available(seen: Memory, wanted: MemoryAvailableWanted) -> Judgement:
     """Enough memory is free for what the box is for.
 
-    Looks at MemAvailable of /proc/meminfo: what can be had without swapping; and at the memory
-    limits of the cgroups that the suite runs in, less what is used there and is no cached file.
-    Fails where one of them is below the profile's hardware.memory_available_min_bytes.
-    What to do: find what holds it (`ps aux --sort -rss | head`) and stop it, or raise the limit
-    of the container or unit; rerun.
+    Looks at MemAvailable of /proc/meminfo: what can be had without swapping; at the huge pages that
+    are set aside and unused, which it does not count; and at the memory limits of the cgroups that
+    the suite runs in, less what is used there and is no cached file.
+    Fails where MemAvailable, less the profile's reserved.memory_bytes, or one of these cgroups is
+    below the profile's hardware.memory_available_min_bytes.
+    What to do: find what holds it (`ps aux --sort -rss | head`) and stop it, give back huge pages
+    that nobody uses (`sysctl vm.nr_hugepages=0` as root), or raise the limit of the container or
+    unit; rerun.
     """
-    says = f"{bytes_text(seen.available_bytes)} available, {bytes_text(wanted)} wanted"
+    least, reserved = wanted.min_bytes, wanted.reserved_bytes
+    needed = least + reserved
+    says = f"{bytes_text(seen.available_bytes)} available, {bytes_text(least)} wanted"
     observed = {"memory_available_bytes": seen.available_bytes}
-    expected = {"memory_available_min_bytes": wanted}
-    if not seen.available_bytes >= wanted:
-        return fail(
-            "memory-in-use",
-            says,
-            remedy="find what holds it (`ps aux --sort -rss | head`), stop it, and rerun",
-            observed=observed,
-            expected=expected,
-        )
+    expected = {"memory_available_min_bytes": least}
+    if reserved:
+        says += f" beside {bytes_text(reserved)} kept for others"
+        expected["memory_reserved_bytes"] = reserved
+    pages = if_recorded(lambda: seen.huge_pages)
+    idle = 0 if isinstance(pages, Unseen) else pages.unused_bytes
+    set_aside = f"{bytes_text(idle)} are set aside as huge pages that nobody uses"
+    if idle:
+        observed["memory_unused_huge_pages_bytes"] = idle
+    if not seen.available_bytes >= needed:
+        cause, remedy = "memory-in-use", "find what holds it (`ps aux --sort -rss | head`), stop it"
+        if seen.available_bytes + idle >= needed:
+            cause, remedy = "memory-in-huge-pages", GIVE_BACK
+            says += f"; {set_aside}"
+        elif seen.available_bytes >= least:
+            cause = "memory-reserved"
+            remedy += ", or lower reserved.memory_bytes in the profile if it is in use by those "
+            remedy += "that it is kept for"
+        return fail(cause, says, remedy=f"{remedy}; rerun", observed=observed, expected=expected)
+    notes: tuple[str, ...] = ()
+    if idle > seen.total_bytes * UNUSED_RATIO:
+        notes = (f"{set_aside}; if nothing will, {GIVE_BACK}",)
     groups = if_recorded(lambda: seen.groups)
     if isinstance(groups, Unseen):
         if groups.reason is Blind.NOT_RECORDED:
             note = f"whether a cgroup limits memory was not seen: {groups}"
-            return ok(says, observed=observed, expected=expected, notes=(note,))
+            return ok(says, observed=observed, expected=expected, notes=(*notes, note))
         return unknown(
             Reason.NOT_OBSERVABLE,
             f"{says}; whether a cgroup leaves less was not seen: {groups}",
@@ -176,21 +222,17 @@ def memory_available(seen: Memory, wanted: int) -> Judgement:
             expected=expected,
             unseen=groups,
         )
-    evidence = tuple(
-        f"{limit.source}: {bytes_text(limit.limit_bytes)}, {bytes_text(limit.used_bytes)} used, "
-        f"{bytes_text(limit.file_bytes)} of it cached files"
-        for limit in groups.limits
-    )
-    above = "cgroups above the mounted root may limit further; they cannot be seen here"
-    notes = (above,) if groups.above_unseen else ()
+    evidence = group_lines(groups)
+    if groups.above_unseen:
+        notes += (ABOVE_UNSEEN,)
     if groups.limits:
-        least = groups.limits[0]
-        observed["memory_group_left_bytes"] = least.left_bytes
-        if not least.left_bytes >= wanted:
+        tight = groups.limits[0]
+        observed["memory_group_left_bytes"] = tight.left_bytes
+        if not tight.left_bytes >= least:
             return fail(
                 "memory-limited",
-                f"{bytes_text(least.left_bytes)} left by {least.source}, {bytes_text(wanted)} wanted",
-                remedy=f"raise the limit {least.source} (`docker run --memory`, `resources.limits` "
+                f"{bytes_text(tight.left_bytes)} left by {tight.source}, {bytes_text(least)} wanted",
+                remedy=f"raise the limit {tight.source} (`docker run --memory`, `resources.limits` "
                 "of the pod, `MemoryMax=` of the unit), stop what else uses memory in that cgroup, "
                 "or run the suite where the work will run; rerun",
                 observed=observed,

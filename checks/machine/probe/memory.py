@@ -8,6 +8,8 @@ from checks.core.facts import Blind, Field, Unseen
 from checks.core.registry import probe
 from checks.core.world import World
 from checks.machine.facts import (
+    HugePages,
+    HugePageSize,
     Memory,
     MemoryGroups,
 )
@@ -20,8 +22,8 @@ def read_memory(world: World, _: None = None) -> Memory | Unseen:
     text = world.read("/proc/meminfo")
     if isinstance(text, Unseen):
         return text
-    total = _kib(text, "MemTotal")
-    available = _kib(text, "MemAvailable")
+    total = kib(text, "MemTotal")
+    available = kib(text, "MemAvailable")
     if total is None or total <= 0:
         return Unseen(Blind.MALFORMED, "/proc/meminfo has no MemTotal")
     if available is None:
@@ -34,6 +36,7 @@ def read_memory(world: World, _: None = None) -> Memory | Unseen:
         fitted_bytes=_fitted(world),
         dimm_serials=_dimm_serials(world),
         groups=_memory_groups(world),
+        huge_pages=_huge_pages(world, total),
     )
 
 
@@ -42,9 +45,57 @@ def _memory_groups(world: World) -> MemoryGroups | Unseen:
     return pid if isinstance(pid, Unseen) else memory_groups(world, str(pid))
 
 
-def _kib(text: str, key: str) -> int | None:
+def kib(text: str, key: str) -> int | None:
+    """Read a number of /proc/meminfo, in bytes; None where it is not there."""
     found = re.search(rf"^{key}:\s+([0-9]{{1,12}}) kB$", text, re.MULTILINE)
     return int(found[1]) * 1024 if found else None
+
+
+_HUGE_PAGES = "/sys/kernel/mm/hugepages"
+"""Formats: Documentation/admin-guide/mm/hugetlbpage.rst and transhuge.rst of the kernel."""
+_TRANSPARENT = "/sys/kernel/mm/transparent_hugepage/enabled"
+
+
+def _huge_pages(world: World, memory_bytes: int) -> HugePages | Unseen:
+    names = world.names(_HUGE_PAGES)
+    if isinstance(names, Unseen):
+        if names.reason is not Blind.ABSENT:
+            return names
+        names = ()  # a kernel without them
+    sizes = []
+    for name in names:
+        size = re.fullmatch(r"hugepages-([0-9]{1,9})kB", name, re.ASCII)
+        if not size:
+            continue
+        counts = []
+        for file in ("nr_hugepages", "free_hugepages", "resv_hugepages"):
+            text = world.line(f"{_HUGE_PAGES}/{name}/{file}")
+            if isinstance(text, Unseen):
+                return text
+            if not re.fullmatch(r"[0-9]{1,12}", text, re.ASCII):
+                return Unseen(Blind.MALFORMED, f"{_HUGE_PAGES}/{name}/{file}: {text[:40]!r}")
+            counts.append(int(text))
+        total, free, promised = counts
+        if free > total or total * int(size[1]) * 1024 > memory_bytes:
+            what = f"{_HUGE_PAGES}/{name}: {free} of {total} pages free, in less memory than that"
+            return Unseen(Blind.MALFORMED, what)
+        sizes.append(
+            HugePageSize(
+                size_bytes=int(size[1]) * 1024,
+                total_count=total,
+                free_count=free,
+                promised_count=promised,
+            )
+        )
+    return HugePages(sizes=tuple(sizes), transparent=_transparent(world))
+
+
+def _transparent(world: World) -> Field:
+    text = world.line(_TRANSPARENT)
+    if isinstance(text, Unseen):
+        return text
+    chosen = re.search(r"\[([a-z]{1,20})\]", text, re.ASCII)
+    return chosen[1] if chosen else Unseen(Blind.MALFORMED, f"{_TRANSPARENT}: {text[:40]!r}")
 
 
 def _fitted(world: World) -> int | Unseen:
