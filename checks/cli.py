@@ -34,6 +34,8 @@ VERBS = (
     ("verify", "was a ledger, or a row of them, altered?"),
     ("replay", "judge again what a ledger recorded"),
     ("diff", "what changed between two ledgers?"),
+    ("adopt", "measure this box and write a profile for it"),
+    ("accept", "turn what a ledger measured into what is expected from now on"),
     ("explain", "what does a check look at, and what to do?"),
     ("export", "write a copy that may be shown to strangers"),
     ("prune", "remove old ledgers of a host, and leave a trace"),

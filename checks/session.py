@@ -388,6 +388,7 @@ def open_session(options: Options) -> Session:
     if replayed is not None and not options.host:
         options = replace(options, host=str(replayed.row["host"]))
     baseline = whole(read_ledger(user_path(options.baseline))) if options.baseline else None
+    root = user_path(options.root) if options.root else Path("/")
     folders = expected_folders(options.expected)
     for folder in folders:
         if not folder.is_dir():
@@ -395,9 +396,9 @@ def open_session(options: Options) -> Session:
     if replayed is not None and not options.expected:
         loaded = _recorded_expectations(replayed)
     else:
-        loaded = load_host(options.host, folders, registry.units())
+        rehearsal = root != Path("/") if replayed is None else replayed.run["kind"] == "rehearsal"
+        loaded = load_host(options.host, folders, registry.units(), rehearsal=rehearsal)
     ledgers = ledger_folder(options.ledger_dir)
-    root = user_path(options.root) if options.root else Path("/")
     return Session(
         options=options,
         registry=registry,

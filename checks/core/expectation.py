@@ -112,6 +112,13 @@ class Expectation:
         "Day of the measurement, YYYY-MM-DD.", default="", pattern=r"(\d{4}-\d{2}-\d{2})?"
     )
     runs: int = setting("How many times it was measured.", default=1, minimum=1)
+    label: str = setting("Label of the run that measured it.", default="")
+    accepted_by: str = setting("Login name of whoever accepted it, or the number.", default="")
+    accepted_at: str = setting(
+        "Day on which it was accepted, YYYY-MM-DD.", default="", pattern=r"(\d{4}-\d{2}-\d{2})?"
+    )
+    reason: str = setting("Why it was accepted.", default="")
+    ticket: str = setting("Where that was decided.", default="")
     premise: dict[str, dict[str, str]] = setting(
         "Kind of what it was measured on: component = field = text, as the ledger's fingerprint "
         "has it.",
@@ -136,6 +143,12 @@ class Expectation:
         for side, key in ((bounds.lower, "lower_ratio"), (bounds.upper, "upper_ratio")):
             if side is not None and not math.isfinite(side):
                 yield key, "makes a bound beyond all numbers", "take a smaller value or ratio"
+
+    @property
+    def of_what(self) -> tuple[object, ...]:
+        """What it is a number of: of one file there may be one, and of several the first counts."""
+        # a specification may stand beside what was measured of the same parts
+        return (self.check, self.subject, self.premise, self.basis == Basis.MEASURED.value)
 
     @property
     def bounds(self) -> Bounds:

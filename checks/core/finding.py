@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from checks.core.codec import Json, decode, encode
 from checks.core.expectation import Basis
+from checks.core.facts import Blind, Unseen
 from checks.core.verdict import Excuse, ExitEffect, Reason, Verdict
 
 Quantities = Mapping[str, Json]
@@ -34,6 +35,8 @@ class Judgement:
     """Slots that it rests on, where that is less than all that the check declares."""
     basis: Basis | None = None
     """What it rests on, where that is weaker than the basis of what was expected."""
+    blind: Blind | None = None
+    """Why what it asks for could not be seen, where that is why it is unknown."""
 
 
 def ok(
@@ -90,8 +93,9 @@ def unknown(
     observed: Quantities | None = None,
     expected: Quantities | None = None,
     evidence: tuple[str, ...] = (),
+    unseen: Unseen | None = None,
 ) -> Judgement:
-    """Could not tell, and why."""
+    """Could not tell, and why; `unseen` where one thing could not be seen, and nothing else is why."""
     return Judgement(
         verdict=Verdict.UNKNOWN,
         says=says,
@@ -100,6 +104,7 @@ def unknown(
         observed=observed or {},
         expected=expected or {},
         evidence=evidence,
+        blind=None if unseen is None else unseen.reason,
     )
 
 
@@ -139,6 +144,8 @@ class Finding:
     evidence: tuple[str, ...] = ()
     premise: tuple[str, ...] = ()
     """Slots of the fingerprint that the verdict rests on; `disk` stands for every `disk[…]`."""
+    blind: Blind | None = None
+    """Why what it asks for could not be seen, where that is why it is unknown."""
     load: str = ""
     """What was put on the box while it was looked at; empty: nothing to speak of."""
     effect: ExitEffect = ExitEffect.NONE

@@ -22,6 +22,11 @@ from checks.core.toml import Document, load_toml
 
 T = TypeVar("T")
 
+MEASURED = "measured"
+"""Folder of what was measured on each host."""
+REHEARSED = "rehearsed"
+"""The same of rehearsals, runs on recorded trees: it counts in rehearsals, and in nothing else."""
+
 LOCAL_HOST = "local"
 HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 """A host's name becomes a folder and part of file names."""
@@ -56,7 +61,11 @@ def known_hosts(folders: Sequence[Path]) -> list[str]:
 
 
 def load_host(
-    host: str, folders: Sequence[Path], checks: Mapping[str, str | None] | None = None
+    host: str,
+    folders: Sequence[Path],
+    checks: Mapping[str, str | None] | None = None,
+    *,
+    rehearsal: bool = False,
 ) -> Loaded:
     """Load profile and numbers of a host.
 
@@ -65,6 +74,7 @@ def load_host(
         folders: where to look, first found first.
         checks: known check ids, each with the unit of what may be measured for it (empty: a text;
             None: nothing may), to find slips in the files; None: not compared.
+        rehearsal: whether what was accepted from rehearsals counts too; it comes first then.
 
     Raises:
         UsageError: no such host, or a name that cannot be one.
@@ -88,17 +98,18 @@ def load_host(
         raise UsageError(_unknown_host(host, folders))
     numbers: list[Expectation] = []
     sources: list[Source] = []
-    for folder in folders:
-        file = folder / "measured" / f"{host}.toml"
+    rooms = (REHEARSED, MEASURED) if rehearsal else (MEASURED,)
+    for file in (folder / room / f"{host}.toml" for folder in folders for room in rooms):
         if not os.path.lexists(file):
             continue
         try:
             document = load_toml(file)
-            entries = read_document(ExpectationFile, document).expectation
-            problems += _number_slips(document, entries, checks)
+            entries = read_numbers(document, checks)
         except InputError as error:
             problems += error.problems
             continue
+        known = [entry.of_what for entry in numbers]
+        entries = tuple(entry for entry in entries if entry.of_what not in known)
         numbers += entries
         content = redact(encode(entries), ENVIRONMENT_SECRETS)
         sources.append(Source(file=str(file), sha256=document.sha256, content=content))
@@ -113,6 +124,22 @@ def load_host(
         profile=source,
         numbers=tuple(sources),
     )
+
+
+def read_numbers(
+    document: Document, checks: Mapping[str, str | None] | None = None
+) -> tuple[Expectation, ...]:
+    """Read a file of measured numbers; `checks` as `load_host` takes them.
+
+    Raises:
+        ProfileError: with all its problems.
+
+    """
+    entries = read_document(ExpectationFile, document).expectation
+    problems = _number_slips(document, entries, checks)
+    if problems:
+        raise ProfileError(*problems)
+    return entries
 
 
 def _read_profile(path: Path, checks: Mapping[str, str | None] | None) -> tuple[Profile, Source]:
@@ -150,13 +177,12 @@ def _number_slips(
     """Find measured values that no check would compare with, or only by mistake."""
     named = [(f"expectation[{n}].check", entry.check) for n, entry in enumerate(entries)]
     problems = _slips(document, named, checks)
-    seen: list[tuple[str, str, dict[str, dict[str, str]]]] = []
+    seen: list[tuple[object, ...]] = []
     for index, entry in enumerate(entries):
         known = checks is not None and entry.check in checks
         unit = (checks or {}).get(entry.check)
         key, found, wanted = f"expectation[{index}]", "", ""
-        of_what = (entry.check, entry.subject, entry.premise)
-        if of_what in seen:
+        if entry.of_what in seen:
             found = f"a second value for {entry.check} [{entry.subject}] on the same premise"
             wanted = "keep one"
         elif known and unit is None:
@@ -167,7 +193,7 @@ def _number_slips(
             wanted = f"wanted: a number of {unit}" if unit else "wanted: a text"
         elif known and entry.unit != unit:
             key, found, wanted = f"{key}.unit", f"found {entry.unit!r}", f"wanted: {unit}"
-        seen.append(of_what)
+        seen.append(entry.of_what)
         if found:
             line = document.line(key)
             problems.append(

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from checks.core.errors import UsageError
+
 HERE = Path(__file__).resolve().parents[2]
 """The checkout, or the folder that the packages are installed in."""
 
@@ -41,6 +43,22 @@ def expected_folders(given: Iterable[str] = ()) -> list[Path]:
     if os.environ.get("PREFLIGHT_EXPECTED"):
         folders.append(user_path(os.environ["PREFLIGHT_EXPECTED"]))
     return [*folders, _shipped() / "expected"]
+
+
+def own_folder(given: Iterable[str] = ()) -> Path:
+    """Folder that a user's own expectations are written to: the first, and never the installed one.
+
+    Raises:
+        UsageError: it is the installed one.
+
+    """
+    first = expected_folders(given)[0]
+    if not is_checkout() and first.resolve() == (_shipped() / "expected").resolve():
+        raise UsageError(
+            f"{first}: belongs to the installed package, and nothing is written there; "
+            "name a folder of your own with --expected DIR or $PREFLIGHT_EXPECTED"
+        )
+    return first
 
 
 def ledger_folder(given: str | None = None) -> Path:

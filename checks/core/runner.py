@@ -310,7 +310,7 @@ def run_controls(check: Check) -> ControlOutcome:
     """Judge the planted observations of a check: each must fail with its cause, or pass."""
     wrong = ""
     for number, control in enumerate(check.controls, 1):
-        said = _judge(check, BOX, (*control.seen, control.wanted))
+        said = ask(check, BOX, (*control.seen, control.wanted))
         judgement = max(said.values(), key=_severity, default=not_applicable("nothing found"))
         came = judgement.cause if judgement.verdict is Verdict.FAIL else judgement.verdict.value
         must = control.fails or Verdict.PASS.value
@@ -339,10 +339,10 @@ def judge_case(
     if isinstance(wanted, Judgement):
         # what was measured now is kept with it, so that it can be accepted
         assert isinstance(case.wanted, Wanted)  # noqa: S101 - as above
-        now = _judge(check, case.subject, (*facts, case.wanted.value)).get(case.subject)
+        now = ask(check, case.subject, (*facts, case.wanted.value)).get(case.subject)
         observed = {} if now is None else now.observed
         return (make_finding(check, case, replace(wanted, observed=observed), load=load),)
-    said = _judge(check, case.subject, (*facts, wanted.value))
+    said = ask(check, case.subject, (*facts, wanted.value))
     return tuple(
         make_finding(check, replace(case, subject=subject, wanted=wanted), judgement, load=load)
         for subject, judgement in (said or {case.subject: not_applicable(check.finds)}).items()
@@ -360,6 +360,8 @@ def _fitting(
     now = parts()
     changed = {id(one): premise_changes(one.premise, now) for one in (wanted, *case.others)}
     fit = [one for one in (wanted, *case.others) if not changed[id(one)]]
+    # what somebody measured comes before what a data sheet says
+    fit = [one for one in fit if one.basis.confirms] or fit
     if not fit:
         names = ", ".join(changed[id(wanted)])
         return unknown(
@@ -382,10 +384,10 @@ def _fitting(
 
 def _blind(probe: str, seen: Unseen) -> Judgement:
     reason = Reason.LOST if seen.reason is Blind.LOST else Reason.NOT_OBSERVABLE
-    return unknown(reason, f"{probe} could not see: {seen}", remedy=seen.remedy)
+    return unknown(reason, f"{probe} could not see: {seen}", remedy=seen.remedy, unseen=seen)
 
 
-def _judge(check: Check, subject: str, arguments: tuple[object, ...]) -> Mapping[str, Judgement]:
+def ask(check: Check, subject: str, arguments: tuple[object, ...]) -> Mapping[str, Judgement]:
     """Call a judge. It is total: what it cannot decide is unknown, never an exception.
 
     Gives a judgement for the subject, or one for each that the judge found.
@@ -466,6 +468,7 @@ def make_finding(
         notes=judgement.notes,
         evidence=judgement.evidence,
         premise=check.premise if judgement.premise is None else judgement.premise,
+        blind=judgement.blind,
         load=load,
     )
 

@@ -16,7 +16,7 @@ from checks.ledger.document import OTHER_BASELINE, OTHER_REPLAYED, Ledger, Row
 
 HIDDEN = "[anonymous]"
 
-_PERSONAL = {"description", "file", "label", "resolv_conf", "resolver", "ticket"}
+_PERSONAL = {"accepted_by", "description", "file", "label", "resolv_conf", "resolver", "ticket"}
 """Keys whose text goes whole."""
 _IDENTIFYING = {
     "address",
@@ -34,6 +34,7 @@ _IDENTIFYING = {
 _OURS = {
     "area",
     "basis",
+    "blind",
     "effect",
     "excused",
     "cause",

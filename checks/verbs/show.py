@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import sys
 
 from checks.core.errors import LedgerError
@@ -12,11 +10,12 @@ from checks.core.registry import load_areas
 from checks.core.verdict import RunVerdict
 from checks.ledger.document import Ledger
 from checks.ledger.schema import whole
-from checks.report.terminal import Style, render
+from checks.report.terminal import render
 from checks.report.text import visible
 from checks.verbs.codes import COULD_NOT_TELL, NO, YES
 from checks.verbs.ledgers import ONE, add_folder, find
-from checks.verbs.shared import say, unicode
+from checks.verbs.screen import style
+from checks.verbs.shared import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,18 +32,10 @@ def run(given: argparse.Namespace) -> int:
         whole(ledger)
     except LedgerError as error:
         say(visible(f"ALTERED  {error}"))
-        sys.stdout.write(render(ledger, _style(), path=ledger.file))
+        sys.stdout.write(render(ledger, style(), path=ledger.file))
         return COULD_NOT_TELL
-    sys.stdout.write(render(ledger, _style(), path=ledger.file))
+    sys.stdout.write(render(ledger, style(), path=ledger.file))
     return _answer(ledger)
-
-
-def _style() -> Style:
-    width = shutil.get_terminal_size((80, 24)).columns
-    colour = (
-        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    )
-    return Style(width=width, colour=colour, unicode=unicode())
 
 
 def _answer(ledger: Ledger) -> int:

@@ -23,6 +23,14 @@ lower_ratio = 0.0
 basis = "measured"
 source = "ledger"
 """
+TOTAL = NUMBER.format(check="machine.memory.total")
+
+
+def write_numbers(folder, text, room="measured"):
+    path = folder / room / "box.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"schema = 1\n{text}", "utf-8")
+    return path
 
 
 def test_local_needs_no_profile_and_expects_nothing(tmp_path):
@@ -57,20 +65,42 @@ def test_what_cannot_be_a_hosts_name_is_refused(host, tmp_path):
         load_host(host, [tmp_path], CHECKS)
 
 
-def test_the_first_folder_wins_for_the_profile_and_numbers_of_all_are_taken(tmp_path):
+def test_the_first_folder_wins_for_the_profile_and_for_each_number(tmp_path):
     first, second = tmp_path / "a", tmp_path / "b"
     write_profile(first, "box", 'description = "first"')
     write_profile(second, "box", 'description = "second"')
-    for folder in (first, second):
-        path = folder / "measured" / "box.toml"
-        path.parent.mkdir()
-        path.write_text("schema = 1\n" + NUMBER.format(check="machine.memory.total"))
+    premise = "premise = { memory = { size = '8 GiB' } }\n"
+    files = [
+        str(write_numbers(first, TOTAL)),
+        str(write_numbers(second, f"{TOTAL.replace('5', '6')}{TOTAL}{premise}")),
+    ]
     loaded = load_host("box", [first, second], CHECKS)
     assert loaded.expected.profile.description == "first"
-    assert [source.file for source in loaded.numbers] == [
-        str(folder / "measured" / "box.toml") for folder in (first, second)
-    ]
-    assert len(loaded.expected.numbers) == 2
+    assert [source.file for source in loaded.numbers] == files
+    # the second's number of the same thing does not count; that of another kind does
+    values = [(number.value, bool(number.premise)) for number in loaded.expected.numbers]
+    assert values == [(5, False), (5, True)]
+    assert [len(source.content) for source in loaded.numbers] == [1, 1]
+
+
+def test_a_specification_may_stand_beside_what_was_measured_of_the_same_parts(tmp_path):
+    write_profile(tmp_path, "box", "")
+    path = write_numbers(tmp_path, TOTAL + TOTAL.replace('"measured"', '"specification"'))
+    assert len(load_host("box", [tmp_path], CHECKS).expected.numbers) == 2
+    path.write_text(f"schema = 1\n{TOTAL}{TOTAL}")
+    with pytest.raises(ProfileError, match="a second value for machine"):
+        load_host("box", [tmp_path], CHECKS)
+
+
+def test_what_was_accepted_from_a_rehearsal_counts_in_rehearsals_alone_and_first(tmp_path):
+    write_profile(tmp_path, "box", "")
+    write_numbers(tmp_path, TOTAL.replace("5", "7"), "rehearsed")
+    assert load_host("box", [tmp_path], CHECKS).expected.numbers == ()
+    write_numbers(tmp_path, TOTAL)
+    (number,) = load_host("box", [tmp_path], CHECKS).expected.numbers
+    assert number.value == 5
+    (number,) = load_host("box", [tmp_path], CHECKS, rehearsal=True).expected.numbers
+    assert number.value == 7
 
 
 def test_problems_of_all_files_are_told_at_once(tmp_path):

@@ -479,6 +479,26 @@ def test_of_several_measured_values_the_one_of_this_kind_counts(model, verdict, 
         assert finding.reason is changed
 
 
+def test_what_was_measured_comes_before_what_a_data_sheet_says_of_the_same_kind():
+    def found(model, said):
+        sheet = Wanted(value=said, basis=Basis.SPECIFICATION, source="data sheet")
+        case = Case(subject=BOX, wanted=sheet, others=(measured(5, "H100"),))
+        card = probe("t.card", Card, lambda _w, _t: Card(model=model), always=True)
+        return judged(probe(), card, check(cases=[case]))
+
+    assert found("H100", 6).source == "measured on H100"
+    assert found("H100", 6).confirmed
+    # of another kind nobody has measured it: the data sheet is all that there is
+    assert found("H200", 5).source == "data sheet"
+    assert not found("H200", 5).confirmed
+
+
+def test_a_finding_says_in_a_word_of_its_own_why_it_could_not_be_seen():
+    blind = probe("t.size", read=lambda _w, _t: Unseen(Blind.PERMISSION, "/x may not be read"))
+    assert judged(blind, check(cases=[wanted()])).blind is Blind.PERMISSION
+    assert judged(probe(), check(cases=[wanted()])).blind is None
+
+
 def test_what_was_measured_on_another_kind_is_kept_so_that_it_can_be_accepted():
     case = Case(subject=BOX, wanted=measured(5, "H100"))
     card = probe("t.card", Card, lambda _w, _t: Card(model="H200"), always=True)

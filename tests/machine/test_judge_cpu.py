@@ -455,6 +455,7 @@ def test_an_environment_that_cannot_be_read_leaves_a_silent_command_undecided():
     assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
     assert "42 llama-server" in said.says
     assert "permission: planted" in said.says
+    assert said.blind is Blind.PERMISSION
     assert said.remedy == "run as root to see it"
     told = cpu(4.0, command=("llama-server", "-t", "3"), thread_environment=UNSEEN)
     assert judge.threads_within_cpus(told, asks("-t", "2")).expected == {"threads_count": 3}

@@ -122,6 +122,7 @@ def clock_runs_evenly(clock: Clock, history: History, _: None = None) -> Judgeme
                 remedy="run where /proc/stat may be read; where it has no btime, rerun before the "
                 "next boot, and this run is what that one compares with",
                 observed=observed,
+                unseen=clock.boot_s,
             )
         return ok("clock and time since boot run evenly", observed=observed)
     step_s = offset_s - history.boot_offset_s

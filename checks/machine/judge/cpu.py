@@ -290,7 +290,7 @@ def _limited(process: Process, ask: _Ask) -> _Ask:
 
 def _unseen(process: Process, why: Unseen) -> _Ask:
     says = f"not seen what {process.process} was started with: {why}"
-    return _Ask(doubt=unknown(Reason.NOT_OBSERVABLE, says, remedy=why.remedy))
+    return _Ask(doubt=unknown(Reason.NOT_OBSERVABLE, says, remedy=why.remedy, unseen=why))
 
 
 def _companions(seen: Cpu, runs: tuple[Process, ...]) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ NAME = Measure(quantity="name", unit="")
 
 def _same_text(what: str, seen: str | Unseen, wanted: str, *, same: bool) -> Judgement:
     if isinstance(seen, Unseen):
-        return unknown(Reason.NOT_OBSERVABLE, f"{what} not seen: {seen}", remedy=seen.remedy)
+        says = f"{what} not seen: {seen}"
+        return unknown(Reason.NOT_OBSERVABLE, says, remedy=seen.remedy, unseen=seen)
     if same:
         return ok(f"{what} is {seen}", observed={"name": seen}, expected={"name": wanted})
     return fail(

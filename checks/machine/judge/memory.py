@@ -174,6 +174,7 @@ def memory_available(seen: Memory, wanted: int) -> Judgement:
             remedy=groups.remedy,
             observed=observed,
             expected=expected,
+            unseen=groups,
         )
     evidence = tuple(
         f"{limit.source}: {bytes_text(limit.limit_bytes)}, {bytes_text(limit.used_bytes)} used, "
