@@ -63,7 +63,7 @@ def amended(
         for index, entry in changed.items():
             _change(entries[index], _settings(entry))
         text = tomlkit.dumps(document)
-    if text and not text.endswith("\n"):
+    if added and not text.endswith("\n"):
         text += end
     for entry in added:
         text += end + _block(entry).replace("\n", end)

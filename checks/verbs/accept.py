@@ -252,11 +252,11 @@ def _shown(given: argparse.Namespace, made: Plan, ledger: Ledger, target: Path) 
 
 
 def _change_text(row: Row) -> str:
-    old = row.old
-    was = "" if old is None else f"{old.value} → "
-    return visible(
-        f"{row.new.check} [{row.new.subject}]: {was}{row.new.value} {row.new.unit}".rstrip()
+    was, becomes = (
+        entry.value if isinstance(entry.value, str) else f"{entry.value:.15g} {entry.unit}"
+        for entry in (row.old or row.new, row.new)
     )
+    return visible(f"{row.new.check} [{row.new.subject}]: {was} → {becomes}")
 
 
 def _code(refused: list[Refusal]) -> int:

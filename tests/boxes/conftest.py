@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +13,3 @@ def suite() -> Iterator[Suite]:
     server = Suite()
     yield server
     server.close()
-
-
-@pytest.fixture
-def open_path() -> Iterator[Path]:
-    """A folder that every user may write, unlike tmp_path."""
-    folder = Path(tempfile.mkdtemp(prefix="preflight-test-"))
-    folder.chmod(0o777)
-    yield folder
-    shutil.rmtree(folder)
