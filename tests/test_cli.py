@@ -16,7 +16,7 @@ from checks.ledger.schema import read_ledger
 from tests.support.runs import HERE, clean_environment, ledger_here, run_here, write_profile
 from tests.support.runs import command as python
 
-VERBS = ("run", "show", "verify", "replay", "diff", "explain", "export", "prune")
+VERBS = ("run", "show", "verify", "replay", "diff", "adopt", "accept", "explain", "export", "prune")
 SERVES = """
 [hardware]
 memory_total_bytes = 274_877_906_944
