@@ -201,7 +201,7 @@ def test_a_check_that_lacks_a_permission_may_be_gone_without_and_says_which():
     }
 
 
-@pytest.mark.parametrize("reason", [*(set(Blind) - {Blind.PERMISSION}), None])
+@pytest.mark.parametrize("reason", [*(one for one in Blind if one is not Blind.PERMISSION), None])
 def test_no_other_reason_makes_a_check_optional(reason):
     assert may_go_without([blind(reason=reason)], {}, "uid 7") == {}
 
