@@ -129,7 +129,7 @@ def anonymous(
 
 
 def _others_named(row: Row) -> set[str]:
-    """Find the tickets of waivers, and other boxes that this run was compared with."""
+    """Find the tickets of waivers and of accepted values, and other boxes that this run was compared with."""
     files = [row["profile"]["file"], *(each["file"] for each in row["expectations"])]
     boxes = {PurePosixPath(file).stem for file in files}
     boxes |= {
@@ -139,7 +139,8 @@ def _others_named(row: Row) -> set[str]:
         if notice.startswith(known)
     }
     # the schema leaves open what a profile holds, so a ticket is looked for wherever one may stand
-    tickets = {text for key, text in _texts(row["profile"]["content"]) if key == "ticket"}
+    compared = [row["profile"]["content"], *(each["content"] for each in row["expectations"])]
+    tickets = {text for key, text in _texts(compared) if key == "ticket"}
     return (tickets | boxes) - {""}
 
 

@@ -231,7 +231,7 @@ def _shown(given: argparse.Namespace, made: Plan, ledger: Ledger, target: Path) 
     """
     refused = [one for one in made.refused if given.checks or not one.quiet]
     if made.rows and not (given.checks and refused):
-        say(f"from {visible(ledger.file)}, for {visible(str(target))}:\n")
+        say(visible(f"from {ledger.file}\nfor  {target}\n"))
         say(table(made.rows, style()))
     for one in refused:
         say(visible(f"not accepted: {one}"))

@@ -160,7 +160,7 @@ def test_installed_for_development_the_checkout_is_what_runs(tmp_path):
     done = command(programs / "python", "-m", "pip", *words, cwd="/")
     assert done.returncode == 0, done.stdout + done.stderr
     mark = "said by the checkout"
-    judge = tree / "checks" / "machine" / "judge.py"
+    judge = tree / "checks" / "machine" / "judge" / "clock.py"
     text = judge.read_text("utf-8").replace("clock and time since boot run evenly", mark)
     judge.write_text(text, "utf-8")
     ledgers = tmp_path / "l"

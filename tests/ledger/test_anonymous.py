@@ -420,6 +420,21 @@ def test_of_an_environment_numbers_stay_and_words_go(made):
     assert env == {"OMP_NUM_THREADS": "4", "WHO": "[anonymous]"}
 
 
+def test_who_accepted_a_value_and_on_which_ticket_is_hidden(tmp_path):
+    expected = write_profile(tmp_path / "e", "box", "")
+    (expected / "measured").mkdir()
+    (expected / "measured" / "box.toml").write_text(
+        'schema = 1\n[[expectation]]\ncheck = "machine.identity.container"\nvalue = "none"\n'
+        'basis = "measured"\nsource = "me"\naccepted_by = "planted-user"\n'
+        'ticket = "PLANTED-9"\nreason = "as PLANTED-9 says"\n'
+    )
+    copied = anonymous(ledger_here(tmp_path / "l", "box", expected=(str(expected),)))
+    text = pretty(copied).decode()
+    assert "PLANTED-9" not in text
+    assert "planted-user" not in text
+    assert "as [anonymous] says" in text
+
+
 def test_other_boxes_and_the_tickets_of_waivers_are_hidden_in_what_is_said_too(tmp_path):
     text = (
         '[hardware]\narchitecture = "none-such"\n[[waiver]]\ncheck = "machine.identity.architecture"\n'

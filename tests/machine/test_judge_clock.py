@@ -239,6 +239,7 @@ def test_an_unread_boot_time_is_not_compared():
 def test_a_clock_that_only_this_run_could_watch_is_unknown(earlier):
     said = jump(clock(boot_s=UNSEEN), earlier)
     assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
+    assert said.blind is UNSEEN.reason
     assert said.observed == {"boot_offset_s": BOOT_S, "run_step_s": 0.0}
     assert "rerun before the next boot" in said.remedy
     moved = jump(clock(boot_s=UNSEEN), replace(earlier, run_boot_offset_s=BOOT_S + 61.0))

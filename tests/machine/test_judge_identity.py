@@ -68,6 +68,7 @@ def test_a_text_that_could_not_be_read_is_unknown_even_where_nothing_else_would_
 ):
     for wanted in ("kvm", "vm", "any", "none"):
         said = judged(identity(**{field: UNSEEN}), wanted)
+        assert said.blind is UNSEEN.reason
         assert said.verdict is Verdict.UNKNOWN
         assert said.reason is Reason.NOT_OBSERVABLE
         assert said.says == f"{what} not seen: permission: planted"

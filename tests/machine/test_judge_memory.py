@@ -333,7 +333,7 @@ def test_cgroups_that_were_not_seen_are_unknown_and_those_of_an_older_ledger_are
     unseen = replace(memory(), groups=UNSEEN)
     said = room(unseen, 500)
     assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
-    assert said.remedy == UNSEEN.remedy
+    assert (said.remedy, said.blind) == (UNSEEN.remedy, UNSEEN.reason)
     assert room(unseen, 501).cause == "memory-in-use"
     for reason in set(Blind) - {Blind.NOT_RECORDED}:
         other = replace(memory(), groups=Unseen(reason, "planted"))
