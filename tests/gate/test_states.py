@@ -410,6 +410,11 @@ def a_ledger_of_the_future(host):
     passed(host, ago_s=-61)
 
 
+@state(10, r"closed: clock not trusted: the newest ledger is of the future")
+def a_ledger_of_the_future_in_a_head_that_knows_of_no_such_moment(host):
+    passed(host, ago_s=-61).change_head(newest_s=0)
+
+
 @state(0, r"open: h100-1 pass, 0 s old")
 def a_ledger_that_ended_within_the_slack_of_a_clock(host):
     passed(host, ago_s=-59)
@@ -441,6 +446,11 @@ def a_clock_that_was_disciplined_since(host):
 def a_clock_before_a_boot_is_another_matter(host):
     passed(host).set_clock(-61)
     host.boot()
+
+
+@state(0, r"open: h100-1 pass, 3 h old, booted since")
+def the_time_of_another_boot_says_nothing_of_this_clock(host):
+    passed(host).boot(ago_s=400 * DAY_S)
 
 
 @state(10, r"closed: clock not trusted: it cannot be read")
