@@ -56,3 +56,13 @@ def test_files_can_be_created(judged):
 @pytest.mark.check("machine.disk.free")
 def test_there_is_room_for_what_has_to_go_there(judged):
     judged()
+
+
+@pytest.mark.check("machine.disk.filesystem")
+def test_each_folder_lies_on_something_that_can_hold_what_goes_there(judged):
+    judged()
+
+
+@pytest.mark.check("machine.disk.locks")
+def test_files_in_the_model_cache_can_be_locked(judged):
+    judged()

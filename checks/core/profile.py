@@ -169,6 +169,17 @@ class Paths:
     tmp_free_min_bytes: int | None = setting(
         "Room that must be free in it, in bytes.", default=None, minimum=1
     )
+    container_data: str | None = setting(
+        "Data root of the container runtime; left out: those of docker, containerd and podman, as "
+        "far as they are there (daemon.json, config.toml, storage.conf, or their defaults).",
+        default=None,
+        check=_absolute,
+    )
+    container_data_free_min_bytes: int | None = setting(
+        "Room that must be free in it for images and containers, in bytes.",
+        default=None,
+        minimum=1,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,15 @@ from checks.ledger.document import OTHER_BASELINE, OTHER_REPLAYED, Ledger, Row
 
 HIDDEN = "[anonymous]"
 
-_PERSONAL = {"description", "file", "label", "resolv_conf", "resolver", "ticket"}
+_PERSONAL = {
+    "description",
+    "file",
+    "label",
+    "mounted_from",
+    "resolv_conf",
+    "resolver",
+    "ticket",
+}
 """Keys whose text goes whole."""
 _IDENTIFYING = {
     "address",

@@ -206,6 +206,32 @@ class Threads:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Mounted(Facts):
+    """The file system that a folder lies on, as it is mounted."""
+
+    kind: str
+    """ext4, xfs, nfs4, overlay, tmpfs, …"""
+    mounted_from: str
+    """Device, or what else it is called by: `server:/export`, `tmpfs`."""
+    point: str
+    options: tuple[str, ...]
+    """Of the mount, then those of the file system; without users' names and layers of overlays."""
+    turned_read_only: bool
+    """Whether it was mounted writable and is read-only now: so a kernel leaves it after an error."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryBehind(Facts):
+    """The memory that a file system in memory takes its room from."""
+
+    memory_total_bytes: int
+    memory_available_bytes: int
+    swap_total_bytes: int
+    swap_free_bytes: int
+    groups: MemoryGroups | Unseen
+
+
+@dataclass(frozen=True, kw_only=True)
 class Folder(Facts):
     """How much fits into a folder."""
 
@@ -223,12 +249,21 @@ class Folder(Facts):
     access: Access | Unseen
     beside: tuple[str, ...]
     """Which others of these folders lie on the same file system, where that was looked for."""
+    needed: bool
+    """Whether anything on this box may put something there; False where no container runtime is."""
+    mounted: Mounted | Unseen
+    disks: tuple[str, ...] | Unseen
+    """Slots of the disks that it lies on; none for a file system that lies on no disk of this box."""
+    memory: MemoryBehind | Unseen | None
+    """None for a file system that is not kept in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoomWanted:
     """What a folder must have room for."""
 
+    name: str
+    """`model-cache`, `tmp`, `ledgers` or `containers`; the last is written by a runtime, as root."""
     free_bytes: int
     """Besides the models."""
     model_bytes: dict[str, int]
@@ -240,6 +275,39 @@ class RoomWanted:
     """What says where the folder lies."""
     made_when_needed: bool
     """Whether whoever writes there makes the folder first."""
+    named: bool
+    """Whether the profile or the run says that something goes there, or it was only found."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Locks(Facts):
+    """Whether files in a folder can be locked."""
+
+    path: str
+    outcome: str | Unseen
+    """`ok`, or the name of the error that flock(2) gave; timed out where it gave no answer."""
+    waited_s: float | Unseen
+    kind: Field
+    """Of the file system."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCache(Facts):
+    """Where the profile's models are cached, and which revisions of them."""
+
+    kind: Field
+    """Of the file system."""
+    mounted_from: Field
+    """What it is mounted from; of disks their slots, for the kernel's names change between boots."""
+    revisions: dict[str, Field]
+    """Commit that the branch `main` named when a model was downloaded, by hub id."""
+
+    def components(self) -> Iterator[Component]:
+        """Give the parts that these facts describe."""
+        kind = {"filesystem": self.kind, "mounted_from": self.mounted_from}
+        yield Component(slot="cache", kind=kind, identity={})
+        for model, revision in self.revisions.items():
+            yield Component(slot=f"model[{model}]", kind={"revision": revision}, identity={})
 
 
 @dataclass(frozen=True, kw_only=True)
