@@ -66,3 +66,28 @@ def test_each_folder_lies_on_something_that_can_hold_what_goes_there(judged):
 @pytest.mark.check("machine.disk.locks")
 def test_files_in_the_model_cache_can_be_locked(judged):
     judged()
+
+
+@pytest.mark.check("machine.log.kernel")
+def test_the_kernels_log_can_be_read(judged):
+    judged()
+
+
+@pytest.mark.check("machine.kernel.parameters")
+def test_the_kernel_was_started_with_the_declared_parameters(judged):
+    judged()
+
+
+@pytest.mark.check("machine.kernel.modules")
+def test_the_declared_kernel_modules_are_loaded(judged):
+    judged()
+
+
+@pytest.mark.check("machine.clock.discipline")
+def test_something_keeps_the_clock_right(judged):
+    judged()
+
+
+@pytest.mark.check("machine.clock.rtc")
+def test_the_clock_of_the_board_tells_the_day(judged):
+    judged()

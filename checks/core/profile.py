@@ -140,6 +140,18 @@ class Hardware:
     memory_available_min_bytes: int | None = setting(
         "Memory that must be available when the suite runs, in bytes.", default=None, minimum=2**20
     )
+    kernel_parameters: tuple[str, ...] = setting(
+        "Parameters that must be on the kernel's command line: `iommu=pt`, `pcie_aspm=off`, …",
+        default=(),
+    )
+    kernel_modules: tuple[str, ...] = setting(
+        "Kernel modules that must be loaded: nvidia, nvidia_peermem, amdgpu, ib_core, …", default=()
+    )
+    clock_disciplined: bool | None = setting(
+        "Whether the kernel must say that something disciplines its clock (what timedatectl calls "
+        "`System clock synchronized: yes`; chrony needs `rtcsync` for it).",
+        default=None,
+    )
     assumed: tuple[str, ...] = setting(
         "Keys of this table that were detected and that nobody has declared yet: a pass against "
         "them stays unconfirmed.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -125,6 +126,8 @@ class Memory(Facts):
     """Memory blocks times their size, as the kernel counts them in sysfs."""
     dimm_serials: Field
     groups: MemoryGroups | Unseen
+    limited_by: tuple[str, ...] | Unseen
+    """Parameters of the kernel's command line that take memory or CPUs away."""
 
     def components(self) -> Iterator[Component]:
         """Give the parts that these facts describe."""
@@ -311,6 +314,86 @@ class ModelCache(Facts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LogSpan(Facts):
+    """What of a log can be read; none of what stands in it."""
+
+    records_count: int
+    """Of a journal: in its current file, of all sources."""
+    lost_count: int | None
+    """Records of this boot that are overwritten; None where nobody counts."""
+    first_s: float | None
+    """When the first one was written, in seconds since boot, before it negative; None without one."""
+    last_s: float | None
+    complete: bool
+    """Whether it was read to its end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelLog(Facts):
+    """Whether the kernel's log can be read, by each way that there is."""
+
+    kmsg: LogSpan | Unseen
+    journal: LogSpan | Unseen
+
+
+DRIVERS = re.compile(r"nvidia\w*|nouveau|nova_core|amdgpu|ib_\w+|mlx[45]_\w+|rdma_cm|vfio_pci")
+"""Drivers of GPUs and RDMA cards, and what hands devices to virtual machines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Driver(Facts):
+    """One loaded driver of a GPU or of an RDMA card."""
+
+    name: str
+    version: Field
+    devices_count: int | Unseen
+    """Devices on PCI that it holds."""
+
+
+FROM_WHERE = (
+    "BOOT_IMAGE",
+    "initrd",
+    "root",
+    "resume",
+    "resume_offset",
+    "ostree",
+    "systemd.machine_id",
+)
+"""Parameters that say where a system lies, and not how it runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel(Facts):
+    """How the kernel was started, and what is loaded."""
+
+    parameters: tuple[str, ...] | Unseen
+    """Of its command line; without what is for the first process."""
+    modules: tuple[str, ...] | Unseen
+    """Names of all that are loaded, and of those built in that sysfs lists."""
+    built_in: tuple[str, ...] | Unseen
+    """Which of the declared ones are a part of the kernel itself."""
+    drivers: tuple[Driver, ...]
+    iommus_count: int | Unseen
+    """IOMMUs that are in use; 0: none."""
+    transparent_huge_pages: Field
+    """`always`, `madvise` or `never`."""
+
+    def components(self) -> Iterator[Component]:
+        """Give the parts that these facts describe."""
+        words = self.parameters
+        line = (
+            words
+            if isinstance(words, Unseen)
+            else " ".join(word for word in words if word.partition("=")[0] not in FROM_WHERE)
+        )
+        kind = {
+            "kernel_parameters": line,
+            "transparent_huge_pages": self.transparent_huge_pages,
+        }
+        yield Component(slot="settings", kind=kind, identity={})
+
+
+@dataclass(frozen=True, kw_only=True)
 class Moment(Facts):
     """A moment that has passed on this box, if its clock and its files are right."""
 
@@ -335,6 +418,56 @@ class Clock(Facts):
     kernel_built: Moment | Unseen
     packages_installed: Moment | Unseen
     """The newest file that a package manager installed or wrote."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discipline(Facts):
+    """What the kernel says of who keeps its clock right (adjtimex)."""
+
+    synchronised: bool
+    status: str
+    """All STA_* bits of <sys/timex.h>, hexadecimal."""
+    maxerror_s: float | Unseen
+    """How far the clock may be off at most, as far as whoever disciplines it knows."""
+    esterror_s: float | Unseen
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardwareClock(Facts):
+    """The clock of the board, which runs while the box is off."""
+
+    name: str
+    at_s: float
+    """What it says, taken for UTC; seconds since 1970."""
+    system_at_s: float
+    """What the system's clock said then."""
+    set_the_system: bool | Unseen
+    """Whether the kernel set its own clock by it at boot."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeZone(Facts):
+    """Which time zone programs use."""
+
+    variable: str
+    """TZ of the environment; empty where it is not set."""
+    localtime: Field
+    """Where /etc/localtime leads."""
+    timezone: Field
+    """What /etc/timezone says."""
+    missing: tuple[str, ...]
+    """What of these names a zone that is not on this box."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timekeeping(Facts):
+    """Who keeps the clocks right."""
+
+    discipline: Discipline | Unseen
+    services: tuple[str, ...]
+    """Time services that have left a trace of running."""
+    rtc: HardwareClock | Unseen
+    zone: TimeZone
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ import re
 from checks.core.facts import Blind, Field, Unseen
 from checks.core.registry import probe
 from checks.core.world import World
+from checks.machine.cmdline import limiting_parameters
 from checks.machine.facts import (
     Memory,
     MemoryGroups,
@@ -34,6 +35,7 @@ def read_memory(world: World, _: None = None) -> Memory | Unseen:
         fitted_bytes=_fitted(world),
         dimm_serials=_dimm_serials(world),
         groups=_memory_groups(world),
+        limited_by=limiting_parameters(world),
     )
 
 
