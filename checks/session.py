@@ -130,24 +130,37 @@ class Session:
         return ""
 
     @cached_property
-    def newer(self) -> tuple[str, ...]:
-        """Name the checks that the replayed run did not know: its ledger cannot hold what they see.
+    def newer(self) -> tuple[tuple[str, str], ...]:
+        """List the checks and subjects that the replayed run did not know.
 
-        Under other expectations (--expected) they are asked all the same, and say so.
+        Its ledger cannot hold what they see. Under other expectations (--expected) they are asked all
+        the same, and say so.
         """
         if self.replayed is None or self.options.expected:
             return ()
-        known = {row["check"] for row in self.replayed.row["findings"]}
-        return tuple(name for name in self.registry.checks if name not in known)
+        known = {(row["check"], row["subject"]) for row in self.replayed.row["findings"]}
+        checks = {check for check, _ in known}
+        return tuple(
+            (check.name, subject)
+            for check in self.registry.checks.values()
+            for subject in self.cases(check)
+            # the subjects that a check finds by looking are those of the finding, not of the profile
+            if check.name not in checks or not (check.finds or (check.name, subject) in known)
+        )
 
     def planned(self) -> list[tuple[str, str]]:
         """List every check and subject that applies to this host."""
         return [
             (check.name, subject)
             for check in self.registry.checks.values()
-            if check.name not in self.newer
             for subject in self.cases(check)
+            if (check.name, subject) not in self.newer
         ]
+
+    def _newer_text(self) -> str:
+        whole = {check for check, _ in self.newer} - {check for check, _ in self.planned()}
+        names = (name if name in whole else f"{name} [{subject}]" for name, subject in self.newer)
+        return ", ".join(dict.fromkeys(names))
 
     # a run, from its first line to its ledger
 
@@ -185,8 +198,9 @@ class Session:
         if recorded_of and recorded_of != self.options.host and not self.options.expected:
             self.notices.append(OTHER_REPLAYED + recorded_of)
         if self.newer:
-            names = ", ".join(self.newer)
-            self.notices.append(f"not judged, for the replayed run did not know them yet: {names}")
+            self.notices.append(
+                f"not judged, for the replayed run did not know them yet: {self._newer_text()}"
+            )
         started_s = time.time()
         run_id = secrets.token_hex(8)
         begin = self._begin_row(run_id, started_s)

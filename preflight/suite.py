@@ -156,7 +156,7 @@ class Suite:
             if (key := key_of(item))
             and (
                 key in self.session.left_out
-                or key[0] in self.session.newer
+                or key in self.session.newer
                 or self.session.outside(key[0])
             )
         ]

@@ -86,3 +86,38 @@ def test_an_engine_may_hold_as_many_files_open_as_it_needs(judged):
 @pytest.mark.check("machine.limits.pids")
 def test_as_many_threads_can_be_started_as_are_asked_for(judged):
     judged()
+
+
+@pytest.mark.check("machine.disk.filesystem")
+def test_each_folder_lies_on_something_that_can_hold_what_goes_there(judged):
+    judged()
+
+
+@pytest.mark.check("machine.disk.locks")
+def test_files_in_the_model_cache_can_be_locked(judged):
+    judged()
+
+
+@pytest.mark.check("machine.log.kernel")
+def test_the_kernels_log_can_be_read(judged):
+    judged()
+
+
+@pytest.mark.check("machine.kernel.parameters")
+def test_the_kernel_was_started_with_the_declared_parameters(judged):
+    judged()
+
+
+@pytest.mark.check("machine.kernel.modules")
+def test_the_declared_kernel_modules_are_loaded(judged):
+    judged()
+
+
+@pytest.mark.check("machine.clock.discipline")
+def test_something_keeps_the_clock_right(judged):
+    judged()
+
+
+@pytest.mark.check("machine.clock.rtc")
+def test_the_clock_of_the_board_tells_the_day(judged):
+    judged()

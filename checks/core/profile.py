@@ -145,6 +145,18 @@ class Hardware:
         default=None,
         minimum=0,
     )
+    kernel_parameters: tuple[str, ...] = setting(
+        "Parameters that must be on the kernel's command line: `iommu=pt`, `pcie_aspm=off`, …",
+        default=(),
+    )
+    kernel_modules: tuple[str, ...] = setting(
+        "Kernel modules that must be loaded: nvidia, nvidia_peermem, amdgpu, ib_core, …", default=()
+    )
+    clock_disciplined: bool | None = setting(
+        "Whether the kernel must say that something disciplines its clock (what timedatectl calls "
+        "`System clock synchronized: yes`; chrony needs `rtcsync` for it).",
+        default=None,
+    )
     assumed: tuple[str, ...] = setting(
         "Keys of this table that were detected and that nobody has declared yet: a pass against "
         "them stays unconfirmed.",
@@ -187,6 +199,17 @@ class Paths:
     )
     tmp_free_min_bytes: int | None = setting(
         "Room that must be free in it, in bytes.", default=None, minimum=1
+    )
+    container_data: str | None = setting(
+        "Data root of the container runtime; left out: those of docker, containerd and podman, as "
+        "far as they are there (daemon.json, config.toml, storage.conf, or their defaults).",
+        default=None,
+        check=_absolute,
+    )
+    container_data_free_min_bytes: int | None = setting(
+        "Room that must be free in it for images and containers, in bytes.",
+        default=None,
+        minimum=1,
     )
 
 

@@ -9,30 +9,40 @@ A recorded tree is a folder with `proc/`, `sys/`, `etc/`, `dev/` and so on, and 
 
 A row of `statvfs` may also hold `access`, with the fields of checks.core.facts.Access. Further keys:
 `modified_s` (path = when it was changed, seconds since 1970; with this table, the files' own dates
-count for nothing), `ledger_folder` (path), `adjtimex_status` (the bits of `struct timex`).
+count for nothing), `ledger_folder` (path), `adjtimex` (status, maxerror and esterror of `struct timex`; or
+`adjtimex_status`, the first alone), `locks` (path = `ok`, the name of the error, such as `ENOLCK`, or `hang`).
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import fcntl
 import json
 import os
+import secrets
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from checks.core.codec import CodecError, decode
+from checks.core.child import call_all
+from checks.core.codec import LARGEST_INT, CodecError, decode
 from checks.core.errors import Problem, ProfileError
-from checks.core.facts import Access, Blind, Unseen
+from checks.core.facts import Access, Blind, Facts, Unseen
 
 LARGEST_READ_BYTES = 1_000_000
 RECORDED = "recorded.json"
 LARGEST_NUMBER = 1e300
 """json reads NaN, Infinity and integers beyond every float; none of them is a time."""
+LARGEST_RECORD_BYTES = 8_192
+"""Of /dev/kmsg: a smaller buffer is refused (PRINTK_MESSAGE_MAX 2048, CONSOLE_EXT_LOG_MAX 8192)."""
+LOCK_S = 4.0
+"""How long a lock may take. A local one takes microseconds, one over a network milliseconds."""
 MOST_LINKS = 40
 """As many symbolic links as the kernel follows in one path (MAXSYMLINKS of linux/namei.h)."""
 
@@ -60,8 +70,29 @@ class Uname:
     node: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Timex:
+    """What the kernel says of the discipline of its clock (adjtimex(2))."""
+
+    status: int
+    """STA_* bits of <sys/timex.h>."""
+    maxerror_s: float | Unseen
+    """How far the clock may be off at most, as far as whoever disciplines it knows."""
+    esterror_s: float | Unseen
+    """How far it is estimated to be off."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LockTrial(Facts):
+    """What came of locking a new file (flock(2))."""
+
+    outcome: str
+    """`ok`, or the name of the error."""
+    waited_s: float
+
+
 class World:
-    """Reads files, clocks and sizes; judges nothing, changes nothing."""
+    """Reads files, clocks and sizes; judges nothing, and leaves everything as it was."""
 
     def __init__(self, root: Path = Path("/"), *, ledger_folder: str = "") -> None:
         """Look at the machine itself (`/`), or at a recorded tree.
@@ -156,6 +187,14 @@ class World:
         except (OSError, ValueError) as error:
             return blind(error, path)
 
+    def resolved(self, path: str) -> str | Unseen:
+        """Follow all symbolic links of a path, as far as it is there."""
+        try:
+            place = _inside(self.root, path)
+        except (OSError, ValueError) as error:
+            return blind(error, path)
+        return "/" + str(place.relative_to(self.root)).removeprefix(".")
+
     def exists(self, path: str) -> bool:
         """Whether something is there (and this user can see it)."""
         try:
@@ -182,6 +221,84 @@ class World:
     def boot_s(self) -> float | Unseen:
         """Seconds since boot, suspended time included."""
         return time.clock_gettime(time.CLOCK_BOOTTIME) if self.live else self._number("boot_s")
+
+    def adjtimex(self) -> Timex | Unseen:
+        """What the kernel says of the discipline of its clock."""
+        if not self.live:
+            return _recorded_timex(self.recorded or {})
+        kept = _KernelTimex()
+        try:
+            result = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(kept))
+        except (OSError, AttributeError) as error:
+            return Unseen(Blind.UNSUPPORTED, f"adjtimex: {error}")
+        if result < 0:
+            number = ctypes.get_errno()
+            return blind(OSError(number, os.strerror(number)), "adjtimex")
+        return Timex(
+            status=kept.status,
+            maxerror_s=kept.maxerror / _TIMEX_PER_S,
+            esterror_s=kept.esterror / _TIMEX_PER_S,
+        )
+
+    def kernel_records(self) -> Iterator[str | Unseen]:
+        """Give the records of the kernel's log (/dev/kmsg), oldest first; at the end perhaps a reason.
+
+        Those that are overwritten while they are read are left out.
+        """
+        if not self.live:
+            text = self.read("/dev/kmsg")
+            yield from [text] if isinstance(text, Unseen) else text.splitlines()
+            return
+        try:
+            descriptor = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            yield blind(error, "/dev/kmsg")
+            return
+        try:
+            while True:
+                try:
+                    record = os.read(descriptor, LARGEST_RECORD_BYTES)
+                except BlockingIOError:
+                    return  # all that there is so far
+                except BrokenPipeError:
+                    continue  # overwritten meanwhile; the next read goes on behind the gap
+                except OSError as error:
+                    yield blind(error, "/dev/kmsg")
+                    return
+                if not record:
+                    return
+                yield record.decode("utf-8", "backslashreplace")
+        finally:
+            os.close(descriptor)
+
+    def try_lock(self, path: str) -> LockTrial | Unseen:
+        """Lock a new file in a folder, or in its nearest parent that is there; nothing of it stays.
+
+        Not where this user may not write, and not in what is mounted read-only.
+        """
+        if not self.live:
+            return self._recorded_lock(path)
+        room = self.room(path)
+        if isinstance(room, Unseen):
+            return room
+        if isinstance(room.access, Unseen):
+            return room.access
+        if room.access.read_only:
+            return Unseen(Blind.UNSUPPORTED, f"{room.path} is mounted read-only")
+        if not room.access.is_folder or not room.access.writable:
+            return Unseen(Blind.PERMISSION, f"this user may not write in {room.path}")
+        try:
+            descriptor = _nameless_file(room.path)
+        except OSError as error:
+            return blind(error, f"a new file in {room.path}")
+        try:
+            # in a process of its own: a lock that hangs is told from a folder that does
+            ((_, answer),) = call_all({"": (partial(_lock, descriptor), LOCK_S)})
+        finally:
+            os.close(descriptor)
+        if isinstance(answer.data, Unseen):
+            return answer.data
+        return decode(LockTrial, answer.data)
 
     def pid(self) -> int | Unseen:
         """Number of the process whose place is `this`."""
@@ -273,8 +390,88 @@ class World:
         except (TypeError, KeyError, ValueError, OverflowError):
             return Unseen(Blind.NOT_RECORDED, f"statvfs of {path} is not in {RECORDED}")
 
+    def _recorded_lock(self, path: str) -> LockTrial | Unseen:
+        locks = (self.recorded or {}).get("locks", {})
+        place = path.rstrip("/") or "/"
+        while place not in locks and place != "/":
+            place = place.rpartition("/")[0] or "/"
+        outcome = locks.get(place)
+        if outcome == "hang":
+            return Unseen(Blind.TIMED_OUT, "recorded: no answer")
+        if not isinstance(outcome, str) or not outcome:
+            return Unseen(Blind.NOT_RECORDED, f"locks of {path} are not in {RECORDED}")
+        return LockTrial(outcome=outcome, waited_s=0.0)
+
     def _number(self, key: str) -> float | Unseen:
         return _as_number((self.recorded or {}).get(key), key)
+
+
+_TIMEX_PER_S = 1_000_000
+"""struct timex counts errors in microseconds."""
+
+
+class _KernelTimex(ctypes.Structure):
+    # struct timex of <sys/timex.h>; the rest is room for what is not read
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_byte * 256),
+    )
+
+
+def _recorded_timex(recorded: Mapping[str, Any]) -> Timex | Unseen:
+    row = recorded.get("adjtimex")
+    if row is None and "adjtimex_status" in recorded:
+        row = {"status": recorded["adjtimex_status"]}
+    if row is None:
+        return Unseen(Blind.NOT_RECORDED, f"adjtimex is not in {RECORDED}")
+    if not isinstance(row, dict) or not _is_count(row.get("status")):
+        return Unseen(Blind.MALFORMED, f"adjtimex in {RECORDED} has no status")
+    maxerror_s, esterror_s = (
+        row[name] / _TIMEX_PER_S
+        if _is_count(row.get(name))
+        else Unseen(Blind.NOT_RECORDED, f"{name} of adjtimex is not in {RECORDED}")
+        for name in ("maxerror", "esterror")
+    )
+    return Timex(status=row["status"], maxerror_s=maxerror_s, esterror_s=esterror_s)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST_INT
+
+
+def _nameless_file(folder: str) -> int:
+    """Make a file that has no name, or none any more: nothing is left behind whatever happens.
+
+    Raises:
+        OSError: no file can be made there.
+
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC
+    with suppress(OSError):  # many file systems have no O_TMPFILE (NFS, FUSE), nor had old kernels
+        return os.open(folder, flags | os.O_TMPFILE, 0o600)
+    path = f"{folder}/.preflight-{secrets.token_hex(8)}"
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.unlink(path)  # noqa: PTH108 - beside os.open
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _lock(descriptor: int) -> LockTrial:
+    started_s = time.monotonic()
+    outcome = "ok"
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        outcome = errno.errorcode.get(error.errno or 0, str(error.errno))
+    return LockTrial(outcome=outcome, waited_s=round(time.monotonic() - started_s, 6))
 
 
 def _access(row: dict[str, Any], path: str) -> Access | Unseen:
@@ -353,7 +550,7 @@ def _read_recorded(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ProfileError(Problem(file=str(path), found=str(error), wanted=wanted)) from error
-    shape = {"environ": dict, "statvfs": dict, "modified_s": dict, "uname": dict}
+    shape = {"environ": dict, "statvfs": dict, "modified_s": dict, "uname": dict, "locks": dict}
     if not isinstance(data, dict):
         raise ProfileError(Problem(file=str(path), found="not an object", wanted=wanted))
     for key, kind in shape.items():

@@ -16,7 +16,16 @@ from checks.ledger.document import OTHER_BASELINE, OTHER_REPLAYED, Ledger, Row
 
 HIDDEN = "[anonymous]"
 
-_PERSONAL = {"accepted_by", "description", "file", "label", "resolv_conf", "resolver", "ticket"}
+_PERSONAL = {
+    "accepted_by",
+    "description",
+    "file",
+    "label",
+    "mounted_from",
+    "resolv_conf",
+    "resolver",
+    "ticket",
+}
 """Keys whose text goes whole."""
 _IDENTIFYING = re.compile(r"(?:.*_)?(?:address|serials?|uuid|host_name|machine_id|boot_id)")
 """Keys whose text goes whole, and wherever else a part of it stands."""

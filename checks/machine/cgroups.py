@@ -14,9 +14,7 @@ from checks.core.facts import Blind, Unseen
 from checks.core.world import World
 from checks.machine.cpulist import count_cpus
 from checks.machine.facts import CpuLimit
-
-_MOUNT_FIELDS, _SOURCE_FIELDS = 5, 3
-"""Fields of a line of mountinfo before and after its ` - ` that are read (proc(5))."""
+from checks.machine.mounts import read_mounts
 
 
 @dataclass(frozen=True)
@@ -96,31 +94,14 @@ def _version_2_counts(world: World, mounts: list[Mount], *, in_version_1: bool) 
 
 
 def _mounts(world: World) -> list[Mount] | Unseen:
-    pid = world.pid()
-    if isinstance(pid, Unseen):
-        return pid
-    text = world.read(f"/proc/{'self' if world.live else pid}/mountinfo")
-    if isinstance(text, Unseen):
-        return text
-    mounts = []
-    for line in text.splitlines():
-        before, dash, after = line.partition(" - ")
-        fields, source = before.split(" "), after.split(" ")
-        if not dash or len(fields) < _MOUNT_FIELDS or len(source) < _SOURCE_FIELDS:
-            continue
-        if source[0] == "cgroup2":
-            controllers: frozenset[str] = frozenset()
-        elif source[0] == "cgroup":
-            controllers = frozenset(source[2].split(","))
-        else:
-            continue
-        mounts.append(Mount(_unescape(fields[4]), _unescape(fields[3]), controllers))
-    return mounts
-
-
-def _unescape(text: str) -> str:
-    """Undo the octal escapes that mountinfo uses for blanks."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+    mounts = read_mounts(world)
+    if isinstance(mounts, Unseen):
+        return mounts
+    return [
+        Mount(one.point, one.root, frozenset(one.of_all if one.kind == "cgroup" else ()))
+        for one in mounts
+        if one.kind in ("cgroup", "cgroup2")
+    ]
 
 
 @dataclass(frozen=True)

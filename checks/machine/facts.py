@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -157,6 +158,8 @@ class Memory(Facts):
     dimm_serials: Field
     groups: MemoryGroups | Unseen
     huge_pages: HugePages | Unseen
+    limited_by: tuple[str, ...] | Unseen
+    """Parameters of the kernel's command line that take memory or CPUs away."""
 
     def components(self) -> Iterator[Component]:
         """Give the parts that these facts describe."""
@@ -441,6 +444,32 @@ class Threads:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Mounted(Facts):
+    """The file system that a folder lies on, as it is mounted."""
+
+    kind: str
+    """ext4, xfs, nfs4, overlay, tmpfs, …"""
+    mounted_from: str
+    """Device, or what else it is called by: `server:/export`, `tmpfs`."""
+    point: str
+    options: tuple[str, ...]
+    """Of the mount, then those of the file system; without users' names and layers of overlays."""
+    turned_read_only: bool
+    """Whether it was mounted writable and is read-only now: so a kernel leaves it after an error."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryBehind(Facts):
+    """The memory that a file system in memory takes its room from."""
+
+    memory_total_bytes: int
+    memory_available_bytes: int
+    swap_total_bytes: int
+    swap_free_bytes: int
+    groups: MemoryGroups | Unseen
+
+
+@dataclass(frozen=True, kw_only=True)
 class Folder(Facts):
     """How much fits into a folder."""
 
@@ -458,12 +487,21 @@ class Folder(Facts):
     access: Access | Unseen
     beside: tuple[str, ...]
     """Which others of these folders lie on the same file system, where that was looked for."""
+    needed: bool
+    """Whether anything on this box may put something there; False where no container runtime is."""
+    mounted: Mounted | Unseen
+    disks: tuple[str, ...] | Unseen
+    """Slots of the disks that it lies on; none for a file system that lies on no disk of this box."""
+    memory: MemoryBehind | Unseen | None
+    """None for a file system that is not kept in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoomWanted:
     """What a folder must have room for."""
 
+    name: str
+    """`model-cache`, `tmp`, `ledgers` or `containers`; the last is written by a runtime, as root."""
     free_bytes: int
     """Besides the models."""
     model_bytes: dict[str, int]
@@ -475,6 +513,119 @@ class RoomWanted:
     """What says where the folder lies."""
     made_when_needed: bool
     """Whether whoever writes there makes the folder first."""
+    named: bool
+    """Whether the profile or the run says that something goes there, or it was only found."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Locks(Facts):
+    """Whether files in a folder can be locked."""
+
+    path: str
+    outcome: str | Unseen
+    """`ok`, or the name of the error that flock(2) gave; timed out where it gave no answer."""
+    waited_s: float | Unseen
+    kind: Field
+    """Of the file system."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCache(Facts):
+    """Where the profile's models are cached, and which revisions of them."""
+
+    kind: Field
+    """Of the file system."""
+    mounted_from: Field
+    """What it is mounted from; of disks their slots, for the kernel's names change between boots."""
+    revisions: dict[str, Field]
+    """Commit that the branch `main` named when a model was downloaded, by hub id."""
+
+    def components(self) -> Iterator[Component]:
+        """Give the parts that these facts describe."""
+        kind = {"filesystem": self.kind, "mounted_from": self.mounted_from}
+        yield Component(slot="cache", kind=kind, identity={})
+        for model, revision in self.revisions.items():
+            yield Component(slot=f"model[{model}]", kind={"revision": revision}, identity={})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSpan(Facts):
+    """What of a log can be read; none of what stands in it."""
+
+    records_count: int
+    """Of a journal: in its current file, of all sources."""
+    lost_count: int | None
+    """Records of this boot that are overwritten; None where nobody counts."""
+    first_s: float | None
+    """When the first one was written, in seconds since boot, before it negative; None without one."""
+    last_s: float | None
+    complete: bool
+    """Whether it was read to its end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelLog(Facts):
+    """Whether the kernel's log can be read, by each way that there is."""
+
+    kmsg: LogSpan | Unseen
+    journal: LogSpan | Unseen
+
+
+DRIVERS = re.compile(r"nvidia\w*|nouveau|nova_core|amdgpu|ib_\w+|mlx[45]_\w+|rdma_cm|vfio_pci")
+"""Drivers of GPUs and RDMA cards, and what hands devices to virtual machines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Driver(Facts):
+    """One loaded driver of a GPU or of an RDMA card."""
+
+    name: str
+    version: Field
+    devices_count: int | Unseen
+    """Devices on PCI that it holds."""
+
+
+FROM_WHERE = (
+    "BOOT_IMAGE",
+    "initrd",
+    "root",
+    "resume",
+    "resume_offset",
+    "ostree",
+    "systemd.machine_id",
+)
+"""Parameters that say where a system lies, and not how it runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel(Facts):
+    """How the kernel was started, and what is loaded."""
+
+    parameters: tuple[str, ...] | Unseen
+    """Of its command line; without what is for the first process."""
+    modules: tuple[str, ...] | Unseen
+    """Names of all that are loaded, and of those built in that sysfs lists."""
+    built_in: tuple[str, ...] | Unseen
+    """Which of the declared ones are a part of the kernel itself."""
+    drivers: tuple[Driver, ...]
+    iommus_count: int | Unseen
+    """IOMMUs that are in use; 0: none."""
+    transparent_huge_pages: Field
+    """`always`, `madvise` or `never`."""
+
+    def components(self) -> Iterator[Component]:
+        """Give the parts that these facts describe."""
+        words = self.parameters
+        line = (
+            words
+            if isinstance(words, Unseen)
+            else " ".join(word for word in words if word.partition("=")[0] not in FROM_WHERE)
+        )
+        kind = {
+            "kernel_parameters": line,
+            "transparent_huge_pages": self.transparent_huge_pages,
+        }
+        yield Component(slot="settings", kind=kind, identity={})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -502,6 +653,56 @@ class Clock(Facts):
     kernel_built: Moment | Unseen
     packages_installed: Moment | Unseen
     """The newest file that a package manager installed or wrote."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discipline(Facts):
+    """What the kernel says of who keeps its clock right (adjtimex)."""
+
+    synchronised: bool
+    status: str
+    """All STA_* bits of <sys/timex.h>, hexadecimal."""
+    maxerror_s: float | Unseen
+    """How far the clock may be off at most, as far as whoever disciplines it knows."""
+    esterror_s: float | Unseen
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardwareClock(Facts):
+    """The clock of the board, which runs while the box is off."""
+
+    name: str
+    at_s: float
+    """What it says, taken for UTC; seconds since 1970."""
+    system_at_s: float
+    """What the system's clock said then."""
+    set_the_system: bool | Unseen
+    """Whether the kernel set its own clock by it at boot."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeZone(Facts):
+    """Which time zone programs use."""
+
+    variable: str
+    """TZ of the environment; empty where it is not set."""
+    localtime: Field
+    """Where /etc/localtime leads."""
+    timezone: Field
+    """What /etc/timezone says."""
+    missing: tuple[str, ...]
+    """What of these names a zone that is not on this box."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timekeeping(Facts):
+    """Who keeps the clocks right."""
+
+    discipline: Discipline | Unseen
+    services: tuple[str, ...]
+    """Time services that have left a trace of running."""
+    rtc: HardwareClock | Unseen
+    zone: TimeZone
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,17 @@ import pytest
 
 from checks.core.moment import day_of, utc_text
 from checks.machine.probe.clock import kernel_build_s
-from tests.support.boxes import NOW_S, OLD_S, UP_S, Box, Run, plain_box
+from tests.support.boxes import (
+    NOW_S,
+    OLD_S,
+    UP_S,
+    Box,
+    Run,
+    arm_board,
+    docker_box,
+    plain_box,
+    wsl_box,
+)
 
 PAST = "machine.clock.past"
 JUMP = "machine.clock.jump"
@@ -20,9 +30,10 @@ IN_2009_S = float(calendar.timegm((2009, 1, 1, 0, 3, 0)))
 
 
 def at(now_s: float, box: Box | None = None) -> Box:
-    """A box whose clock says this, and whose kernel counts its boot back from it."""
+    """A box whose clocks say this, and whose kernel counts its boot back from it."""
     box = box or plain_box()
     box.recorded["now_s"] = now_s
+    box.put("/sys/class/rtc/rtc0/since_epoch", f"{int(now_s)}\n")
     return box.put("/proc/stat", f"cpu 1 2 3\nbtime {int(now_s - UP_S)}\n")
 
 
@@ -332,3 +343,174 @@ def test_a_clock_set_back_or_forward_since_the_last_run_of_this_boot(suite, tmp_
 
     head_with(tmp_path, boot_offset_s=offset_s + 9_000.0, boot_id=f"not-{boot_id}")
     assert suite.run(tmp_path).finding(JUMP)["verdict"] == "pass"
+
+
+# The row `ntp-blocked`, as a class: who keeps the clock right
+
+
+DISCIPLINE = "machine.clock.discipline"
+BOARD = "machine.clock.rtc"
+DECLARED = "[hardware]\nclock_disciplined = true\n"
+
+
+def unsynchronised(box: Box | None = None) -> Box:
+    box = box or plain_box()
+    box.recorded["adjtimex"] = {"status": 0x41, "maxerror": 16_000_000, "esterror": 16_000_000}
+    return box
+
+
+@pytest.mark.parametrize("make", [plain_box, docker_box, arm_board])
+def test_a_clock_that_nothing_disciplines_passes_with_a_note_and_fails_where_that_is_declared(
+    suite, tmp_path, make
+):
+    tree = unsynchronised(make()).write(tmp_path / "tree")
+    run = suite.run(tmp_path / "a", root=tree)
+    found = run.finding(DISCIPLINE)
+    assert found["verdict"] == "pass"
+    (note,) = found["notes"]
+    for words in ("UDP port 123", "PTP", "chrony", "System clock synchronized: yes"):
+        assert words in note
+    assert ("on the host" in note) is (make is docker_box)
+    assert run.code == 0, run.out
+    run = suite.run(tmp_path / "b", root=tree, profile=DECLARED)
+    found = run.finding(DISCIPLINE)
+    assert (found["verdict"], found["cause"]) == ("fail", "not-disciplined")
+    assert "UDP port 123" in found["remedy"]
+    assert run.finding(PAST)["verdict"] == "pass"
+    assert run.finding(PAST)["notes"] == []
+    assert run.code == 1
+
+
+def test_a_clock_that_is_disciplined_passes_where_that_is_declared(suite, tmp_path):
+    run = suite.run(tmp_path, root=plain_box().write(tmp_path / "tree"), profile=DECLARED)
+    found = run.finding(DISCIPLINE)
+    assert (found["verdict"], found["notes"], found["basis"]) == ("pass", [], "declared")
+    assert found["evidence"] == [
+        "adjtimex: status 0x2001, off by 0.014000 s at most",
+        "time services: chrony",
+    ]
+
+
+def test_a_tree_that_says_nothing_of_it_is_not_judged_until_it_is_declared(suite, tmp_path):
+    box = plain_box()
+    del box.recorded["adjtimex"]
+    tree = box.write(tmp_path / "tree")
+    run = suite.run(tmp_path / "a", root=tree)
+    assert run.finding(DISCIPLINE)["verdict"] == "not-applicable"
+    assert run.code == 0
+    assert suite.run(tmp_path / "b", root=tree, profile=DECLARED).finding(DISCIPLINE)[
+        "verdict"
+    ] == ("unknown")
+
+
+SERVICES = {
+    "/run/chrony/chronyd.pid": "chrony",
+    "/run/systemd/timesync/synchronized": "systemd-timesyncd",
+    "/run/ntpd.pid": "ntpd",
+    "/run/ptp4l": "ptp4l",
+}
+
+
+@pytest.mark.parametrize("path", SERVICES)
+def test_a_time_service_is_known_by_what_it_leaves(suite, tmp_path, path):
+    box = unsynchronised(plain_box().drop("/run/chrony")).put(path, "1\n")
+    found = rehearse(suite, tmp_path, box).finding(DISCIPLINE)
+    assert f"not synchronised ({SERVICES[path]})" in found["says"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "missing"),
+    [
+        ("Etc/UTC", False),
+        (":Etc/UTC", False),
+        ("/usr/share/zoneinfo/Etc/UTC", False),
+        ("UTC", False),
+        ("EST5EDT,M3.2.0,M11.1.0", False),
+        ("<+03>-3", False),
+        ("", False),
+        ("Europe/Atlantis", True),
+        ("/nowhere", True),
+        ("Berlin", True),
+    ],
+)
+def test_a_time_zone_that_is_not_on_the_box_is_noted(suite, tmp_path, zone, missing):
+    box = plain_box()
+    box.recorded["environ"]["TZ"] = zone
+    found = rehearse(suite, tmp_path, box).finding(DISCIPLINE)
+    assert found["verdict"] == "pass"
+    assert [f"TZ={zone} is a time zone" in note for note in found["notes"]] == [True] * missing
+
+
+def test_a_local_time_that_leads_nowhere_is_noted(suite, tmp_path):
+    box = plain_box().link("/etc/localtime", "/usr/share/zoneinfo/Europe/Atlantis")
+    (note,) = rehearse(suite, tmp_path / "a", box).finding(DISCIPLINE)["notes"]
+    assert "/etc/localtime -> /usr/share/zoneinfo/Europe/Atlantis" in note
+    box = plain_box().drop("/etc/localtime")
+    assert rehearse(suite, tmp_path / "b", box).finding(DISCIPLINE)["notes"] == []
+
+
+# The clock of the board
+
+
+def board(off_s: float, number: int = 0, *, used: str = "1") -> Box:
+    root = f"/sys/class/rtc/rtc{number}"
+    box = plain_box().put(f"{root}/since_epoch", f"{int(NOW_S + off_s)}\n")
+    return box.put(f"{root}/hctosys", f"{used}\n")
+
+
+@pytest.mark.parametrize(
+    ("off_s", "cause", "note"),
+    [
+        (0, "", ""),
+        (26 * 3_600 - 1, "", "hwclock -w"),
+        (26 * 3_600 + 1, "rtc-wrong", ""),
+        (-(26 * 3_600 + 1), "rtc-wrong", ""),
+        (-NOW_S + 40, "rtc-wrong", ""),
+        (5.5 * 3_600, "", "local time"),
+        (-8 * 3_600 + 20, "", "local time"),
+        (400, "", "hwclock -w"),
+    ],
+)
+def test_a_board_whose_clock_tells_another_day_fails(suite, tmp_path, off_s, cause, note):
+    run = rehearse(suite, tmp_path, board(off_s))
+    found = run.finding(BOARD)
+    assert found["cause"] == cause, found["says"]
+    assert len(found["notes"]) == bool(note)
+    assert note in "".join(found["notes"])
+    assert run.code == bool(cause)
+
+
+@pytest.mark.parametrize("make", [arm_board, wsl_box])
+def test_a_box_without_a_board_clock_has_nothing_to_judge(suite, tmp_path, make):
+    run = rehearse(suite, tmp_path, make())
+    assert run.finding(BOARD)["verdict"] == "not-applicable"
+    assert run.code == 0
+
+
+@pytest.mark.parametrize("text", ["", "soon\n", "9" * 40, "1e9\n", "٣٣\n"])
+def test_a_board_clock_that_says_no_time_is_unknown(suite, tmp_path, text):
+    box = plain_box().put("/sys/class/rtc/rtc0/since_epoch", text)
+    found = rehearse(suite, tmp_path, box).finding(BOARD)
+    assert (found["verdict"], found["reason"]) == ("unknown", "not-observable")
+
+
+def test_of_several_board_clocks_the_one_that_set_the_systems_counts(suite, tmp_path):
+    wrong = -NOW_S + 5
+    box = board(wrong, used="0").put("/sys/class/rtc/rtc1/since_epoch", f"{int(NOW_S)}\n")
+    box.put("/sys/class/rtc/rtc1/hctosys", "1\n")
+    assert rehearse(suite, tmp_path / "a", box).finding(BOARD)["says"].startswith("rtc1 says")
+    box = board(wrong, used="0").put("/sys/class/rtc/rtc1/since_epoch", f"{int(NOW_S)}\n")
+    assert rehearse(suite, tmp_path / "b", box).finding(BOARD)["cause"] == "rtc-wrong"
+
+
+def test_a_board_clock_is_not_judged_by_a_clock_that_is_itself_wrong(suite, tmp_path):
+    box = plain_box()
+    box.recorded["now_s"] = IN_2009_S
+    found = rehearse(suite, tmp_path, box).finding(BOARD)
+    assert (found["reason"], found["blocked_by"]) == ("blocked-by", f"{PAST} [box]")
+
+
+def test_the_clocks_of_this_machine_are_looked_at(suite, tmp_path):
+    run = suite.run(tmp_path)
+    assert run.finding(DISCIPLINE)["verdict"] in ("pass", "not-applicable")
+    assert run.finding(BOARD)["verdict"] in ("pass", "not-applicable")

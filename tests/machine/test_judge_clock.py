@@ -6,14 +6,22 @@ import pytest
 
 from checks.core.expectation import (
     Basis,
+    Wanted,
 )
-from checks.core.facts import BOX
+from checks.core.facts import BOX, Blind, Unseen
+from checks.core.finding import Judgement
+from checks.core.profile import Hardware, Profile
 from checks.core.registry import REGISTRY
 from checks.core.verdict import Reason, Verdict
 from checks.machine.facts import (
     Clock,
+    Discipline,
+    HardwareClock,
     History,
+    Identity,
     Moment,
+    Timekeeping,
+    TimeZone,
 )
 from checks.machine.judge import clock as judge
 from tests.support.judging import UNSEEN, expected, passes_nowhere_without_a_number, same_text
@@ -121,14 +129,6 @@ def test_a_clock_that_is_right_says_against_what():
         "is of 2025-06-15 13:43:20Z"
     )
     assert len(said.evidence) == 3
-
-
-@pytest.mark.parametrize("now_s", [NOW_S, NOW_S - 90_000.0])
-def test_a_clock_that_nothing_disciplines_is_noted(now_s):
-    assert past(clock(now_s=now_s, synchronised=True), history()).notes == ()
-    assert past(clock(now_s=now_s, synchronised=UNSEEN), history()).notes == ()
-    (note,) = past(clock(now_s=now_s, synchronised=False), history()).notes
-    assert "nothing disciplines this clock" in note
 
 
 def test_what_could_not_be_seen_is_left_out():
@@ -266,3 +266,171 @@ def test_the_clock_is_judged_on_every_box(check):
     assert case.wanted.basis is Basis.INVARIANT
     rule = "time only passes" if check.endswith("past") else "one second lasts one second"
     assert case.wanted.source == rule
+
+
+# Who keeps the clock right
+
+
+BOX_SEEN = Identity(**(dict.fromkeys(Identity.__dataclass_fields__, "none") | {"evidence": ()}))
+RIGHT = Discipline(synchronised=True, status="0x2001", maxerror_s=0.0125, esterror_s=UNSEEN)
+WRONG = Discipline(synchronised=False, status="0x40", maxerror_s=UNSEEN, esterror_s=UNSEEN)
+RTC = HardwareClock(name="rtc0", at_s=NOW_S, system_at_s=NOW_S, set_the_system=True)
+
+
+def kept(**changes: object) -> Timekeeping:
+    fields = {
+        "discipline": RIGHT,
+        "services": ("chrony", "ntpd"),
+        "rtc": RTC,
+        "zone": TimeZone(variable="", localtime=UNSEEN, timezone=UNSEEN, missing=()),
+    }
+    return Timekeeping(**(fields | changes))
+
+
+@pytest.mark.parametrize("wanted", [None, False, True])
+def test_a_clock_that_is_disciplined_passes_whatever_is_declared(wanted):
+    said = judge.clock_is_disciplined(kept(), BOX_SEEN, wanted)
+    assert (said.verdict, said.notes) == (Verdict.PASS, ())
+    assert said.observed == {"synchronised": "yes"}
+    assert said.evidence == (
+        "adjtimex: status 0x2001, off by 0.012500 s at most",
+        "time services: chrony, ntpd",
+    )
+
+
+def test_a_clock_that_nothing_disciplines_is_noted_and_fails_only_where_that_is_declared():
+    seen = kept(discipline=WRONG, services=())
+    said = judge.clock_is_disciplined(seen, BOX_SEEN, None)
+    assert said.verdict is Verdict.PASS
+    assert said.says == "the kernel says that its clock is not synchronised (no time service)"
+    (note,) = said.notes
+    for words in ("nothing disciplines this clock", "UDP port 123", "PTP", "rtcsync"):
+        assert words in note
+    assert said.evidence == ("adjtimex: status 0x40", "time services: no time service")
+    quiet = judge.clock_is_disciplined(seen, BOX_SEEN, False)  # noqa: FBT003
+    assert (quiet.verdict, quiet.notes) == (Verdict.PASS, ())
+    said = judge.clock_is_disciplined(seen, BOX_SEEN, True)  # noqa: FBT003
+    assert said.cause == "not-disciplined"
+    assert said.observed == {"synchronised": "no"}
+    assert said.expected == {"synchronised": "yes"}
+    assert said.notes == ()
+    assert said.remedy.startswith("enable chrony")
+    assert said.remedy.endswith("; rerun")
+
+
+@pytest.mark.parametrize(
+    ("container", "there"), [("none", False), (UNSEEN, False), ("docker", True)]
+)
+def test_in_a_container_it_is_the_hosts_clock(container, there):
+    box = replace(BOX_SEEN, container=container)
+    said = judge.clock_is_disciplined(kept(discipline=WRONG), box, True)  # noqa: FBT003
+    assert said.remedy.startswith("on the host, ") is there
+
+
+def test_a_discipline_that_cannot_be_seen_is_unknown_where_it_is_declared_and_else_not_judged():
+    seen = kept(discipline=UNSEEN)
+    said = judge.clock_is_disciplined(seen, BOX_SEEN, True)  # noqa: FBT003
+    assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
+    assert said.remedy == UNSEEN.remedy
+    for wanted in (None, False):
+        said = judge.clock_is_disciplined(seen, BOX_SEEN, wanted)
+        assert said.verdict is Verdict.NOT_APPLICABLE
+        assert str(UNSEEN) in said.says
+
+
+@pytest.mark.parametrize("discipline", [RIGHT, WRONG])
+def test_a_zone_that_is_not_there_is_noted(discipline):
+    zone = TimeZone(variable="Mars/X", localtime=UNSEEN, timezone=UNSEEN, missing=("TZ=Mars/X",))
+    for wanted in (False, True):
+        said = judge.clock_is_disciplined(kept(discipline=discipline, zone=zone), BOX_SEEN, wanted)
+        assert said.notes == ("TZ=Mars/X is a time zone that is not on this box: times are UTC",)
+
+
+def test_that_the_clock_is_disciplined_may_be_declared():
+    def wanted(**hardware: object) -> Wanted:
+        profile = Profile(schema=1, hardware=Hardware(**hardware))
+        (case,) = judge._disciplined(expected(profile))
+        assert case.subject == "box"
+        return case.wanted
+
+    assert (wanted().value, wanted().basis) == (None, Basis.INVARIANT)
+    for value in (True, False):
+        said = wanted(clock_disciplined=value)
+        assert (said.value, said.basis) == (value, Basis.DECLARED)
+        assert said.source == "h100-1.toml: hardware.clock_disciplined"
+
+
+# The clock of the board
+
+
+def board(off_s: float) -> Judgement:
+    return judge.board_clock_tells_the_day(kept(rtc=replace(RTC, at_s=NOW_S + off_s)))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    ("off_s", "verdict"),
+    [(0, "pass"), (93_599, "pass"), (93_600, "pass"), (93_601, "fail"), (10**9, "fail")],
+)
+def test_a_board_clock_may_be_off_by_a_day_and_two_hours(off_s, verdict, sign):
+    said = board(sign * off_s)
+    assert said.verdict.value == verdict
+    assert said.cause == ("rtc-wrong" if verdict == "fail" else "")
+    assert said.observed == {"rtc_off_s": sign * off_s}
+    assert said.expected == {"rtc_off_max_s": 93_600.0}
+    assert said.evidence == ("the system's clock says 2025-06-15 15:06:40Z",)
+    if verdict == "fail":
+        for words in ("hwclock -w", "battery", "watch"):
+            assert words in said.remedy
+    assert judge.RTC_SLACK_S == 93_600.0
+    assert "26 hours" in judge.board_clock_tells_the_day.__doc__
+
+
+def test_which_way_a_board_clock_is_off_is_said():
+    assert board(7_200).says == ("rtc0 says 2025-06-15 17:06:40Z, 2 h ahead of the system's clock")
+    assert board(-90_000).says == (
+        "rtc0 says 2025-06-14 14:06:40Z, 1 d 1 h behind the system's clock"
+    )
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    ("off_s", "words"),
+    [
+        (0, ""),
+        (60, ""),
+        (61, "hwclock -w"),
+        (839, "hwclock -w"),
+        (840, "local time"),
+        (900, "local time"),
+        (960, "local time"),
+        (961, "hwclock -w"),
+        (19_800, "local time"),
+        (50_400, "local time"),
+        (50_460, "local time"),
+        (51_300, "hwclock -w"),
+        (93_600, "hwclock -w"),
+    ],
+)
+def test_a_board_clock_that_is_off_by_quarters_of_an_hour_is_kept_in_local_time(off_s, words, sign):
+    said = board(sign * off_s)
+    assert said.verdict is Verdict.PASS
+    assert len(said.notes) == bool(words)
+    assert words in "".join(said.notes)
+
+
+def test_a_box_without_a_board_clock_has_nothing_to_judge_and_one_that_is_unreadable_is_unknown():
+    said = judge.board_clock_tells_the_day(
+        kept(rtc=Unseen(Blind.ABSENT, "/sys/class/rtc is absent"))
+    )
+    assert said.verdict is Verdict.NOT_APPLICABLE
+    assert "/sys/class/rtc is absent" in said.says
+    said = judge.board_clock_tells_the_day(kept(rtc=UNSEEN))
+    assert (said.verdict, said.reason) == (Verdict.UNKNOWN, Reason.NOT_OBSERVABLE)
+    assert said.remedy == UNSEEN.remedy
+    broken = Unseen(Blind.MALFORMED, "rtc0: Invalid argument")
+    assert "hwclock -w" in judge.board_clock_tells_the_day(kept(rtc=broken)).remedy
+
+
+def test_a_board_clock_without_a_number_passes_nowhere():
+    passes_nowhere_without_a_number("machine.clock.rtc", (kept(),), None, {"at_s", "system_at_s"})

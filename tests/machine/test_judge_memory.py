@@ -53,6 +53,7 @@ def memory(total: int = 1_000, available: int = 500) -> Memory:
         dimm_serials=UNSEEN,
         groups=MemoryGroups(limits=(), above_unseen=False),
         huge_pages=HugePages(sizes=(), transparent="madvise"),
+        limited_by=(),
     )
 
 
@@ -75,6 +76,31 @@ def wanted_memory(
 
 def judged_total(seen: Memory, wanted: MemoryWanted, hypervisor: object = "none") -> Judgement:
     return judge.memory_total_as_declared(seen, identity(hypervisor=hypervisor), wanted)
+
+
+def test_missing_memory_is_explained_by_the_kernels_command_line():
+    wanted = wanted_memory(1_000, 30, 30)
+    short = replace(memory(900), limited_by=("mem=64G", "crashkernel=1G", "maxcpus=4"))
+    said = judged_total(short, wanted)
+    assert said.cause == "less-memory-than-declared"
+    assert said.evidence == ("/proc/cmdline: mem=64G crashkernel=1G maxcpus=4",)
+    (note,) = said.notes
+    assert note.startswith("mem=64G crashkernel=1G on the kernel's command line")
+    said = judged_total(replace(short, limited_by=("maxcpus=4", "isolcpus=2-3")), wanted)
+    assert said.evidence == ("/proc/cmdline: maxcpus=4 isolcpus=2-3",)
+    assert said.notes == ()
+    for nothing in (UNSEEN, ()):
+        said = judged_total(replace(short, limited_by=nothing), wanted)
+        assert (said.cause, said.notes, said.evidence) == ("less-memory-than-declared", (), ())
+    enough = judged_total(replace(short, total_bytes=1_000), wanted)
+    assert (enough.verdict, enough.notes, enough.evidence) == (Verdict.PASS, (), ())
+
+
+def test_a_ledger_that_knew_nothing_of_the_command_line_fails_as_before():
+    row = encode(memory(900))
+    del row["limited_by"]
+    said = judged_total(decode(Memory, row), wanted_memory(1_000, 30, 30))
+    assert (said.cause, said.notes, said.evidence) == ("less-memory-than-declared", (), ())
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from checks.core.reader import json_schema
 from checks.core.registry import REGISTRY, control, load_areas
 from checks.core.runner import run_controls
 from checks.core.verdict import EXIT_CODES, LOOKS, ExitEffect, RunVerdict, Verdict
-from tests.support.boxes import HERE, Run, amd_box, cloud_vm, h100_box, plain_box
+from tests.support.boxes import HERE, NVME, Run, amd_box, cloud_vm, h100_box, plain_box
 
 load_areas()
 BROKEN = ("-p", "tests.support.broken")
@@ -623,7 +623,7 @@ def test_a_replaced_part_strikes_out_the_verdicts_that_rested_on_it(suite, tmp_p
 
 def test_a_replaced_disk_and_board_strike_out_theirs_alone(suite, tmp_path):
     def change(box) -> None:
-        box.put("/sys/block/nvme0n1/wwid", "eui.another\n")
+        box.put(f"{NVME}/nvme0n1/wwid", "eui.another\n")
         box.put("/sys/class/dmi/id/board_serial", "another\n")
 
     code, out = swapped(suite, tmp_path, change)

@@ -33,6 +33,18 @@ ENGINE = 900
 ID = "3f1c0de5" + "ab" * 28
 """A container's id."""
 
+NVME = "/sys/devices/pci0000:00/0000:00:1d.0/0000:01:00.0/nvme/nvme0"
+"""Where the kernel shows the controller of the box's disk."""
+DISK = "disk[0000:01:00.0 n1]"
+"""The slot of that disk."""
+ROOT = "23 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw\n"
+"""The line of mountinfo of a root on the box's disk."""
+OVERLAY = (
+    "23 1 0:57 / / rw,relatime - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/AB:"
+    "/var/lib/docker/overlay2/l/CD,upperdir=/var/lib/docker/overlay2/ef/diff,"
+    "workdir=/var/lib/docker/overlay2/ef/work\n"
+)
+"""The same of a container."""
 V2 = "31 23 0:28 / /sys/fs/cgroup rw,nosuid,nodev shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 
 
@@ -55,6 +67,9 @@ class Box:
         for path in list(self.files):
             if path.startswith(prefixes):
                 del self.files[path]
+        for path in list(self.links):
+            if path.startswith(prefixes):
+                del self.links[path]
         return self
 
     def link(self, path: str, target: str) -> Box:
@@ -110,9 +125,47 @@ class Box:
             self.put(f"{root}/cpu{cpu}/topology/thread_siblings_list", f"{siblings}\n")
         return self
 
-    def mounts(self, text: str, pid: int = PID) -> Box:
-        rest = "23 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
-        return self.put(f"/proc/{pid}/mountinfo", rest + text)
+    def mounts(self, text: str, pid: int = PID, root: str = ROOT) -> Box:
+        return self.put(f"/proc/{pid}/mountinfo", root + text)
+
+    def disk(
+        self,
+        name: str,
+        number: str,
+        at: str,
+        *,
+        parts: dict[str, str] | None = None,
+        slaves: tuple[str, ...] = (),
+        **files: str,
+    ) -> Box:
+        """Show a disk, its partitions (name = number) and what it is made of, as sysfs does.
+
+        Args:
+            name: of the disk.
+            number: major and minor, `259:0`.
+            at: the folder of sysfs that it stands in.
+            parts: its partitions.
+            slaves: what it is made of: names of disks or partitions that are there already.
+            files: `size="8"`; two underscores stand for a slash.
+
+        """
+        folder = f"{at}/{name}"
+        self._device(name, number, folder)
+        self.link(f"/sys/block/{name}", f"..{folder.removeprefix('/sys')}")
+        for file, text in files.items():
+            self.put(f"{folder}/{file.replace('__', '/')}", f"{text}\n")
+        for part, minor in (parts or {}).items():
+            self._device(part, minor, f"{folder}/{part}")
+            self.put(f"{folder}/{part}/partition", f"{part[-1]}\n")
+        for slave in slaves:
+            self.link(f"{folder}/slaves/{slave}", f"/sys/class/block/{slave}")
+        return self
+
+    def _device(self, name: str, number: str, folder: str) -> None:
+        self.put(f"{folder}/dev", f"{number}\n")
+        below = folder.removeprefix("/sys/")
+        self.link(f"/sys/class/block/{name}", f"../../{below}")
+        self.link(f"/sys/dev/block/{number}", f"../../{below}")
 
     def group(self, path: str, **files: str) -> Box:
         """Fill the folder of a cgroup; `cpu_max="max 100000"` becomes cpu.max."""
@@ -263,7 +316,6 @@ def plain_box(cpus: int = 8) -> Box:
             "uname": {"machine": "x86_64", "release": "6.8.0-31-generic", "node": "box"},
             "environ": {"HOME": "/home/user"},
             "ledger_folder": "/home/user/ledgers",
-            "adjtimex_status": 0,
             "statvfs": {
                 "/": {
                     "total_bytes": 10**12,
@@ -300,9 +352,9 @@ def plain_box(cpus: int = 8) -> Box:
     box.put(f"{dmi}/sys_vendor", "Dell Inc.\n").put(f"{dmi}/product_name", "PowerEdge XE9680\n")
     box.put(f"{dmi}/board_name", "0H5KCC\n").put(f"{dmi}/board_serial", ".CN70163.\n")
     box.put(f"{dmi}/product_uuid", "4c4c4544-0036-5a10-8036-b4c04f4a4e33\n")
-    box.put("/sys/block/nvme0n1/size", "7501476528\n")
-    box.put("/sys/block/nvme0n1/device/model", "SAMSUNG MZQL23T8HCLS-00A07\n")
-    box.put("/sys/block/nvme0n1/wwid", "eui.36344630\n")
+    _with_disk(box)
+    _with_kernel(box)
+    _with_clocks(box)
     box.put("/sys/class/net/eno1/address", "02:00:00:00:00:01\n")
     box.put("/sys/class/net/eno1/device/modalias", "pci:v00008086d00001563\n")
     box.put("/sys/bus/pci/devices/0000:00:00.0/vendor", "0x8086\n")
@@ -313,6 +365,56 @@ def plain_box(cpus: int = 8) -> Box:
     box.group("/sys/fs/cgroup", effective=f"0-{cpus - 1}" if cpus > 1 else "0")
     box.process(PID, "pytest", parent=1, cgroup="0::/\n", allowed=f"0-{cpus - 1}")
     return shared_memory(box, 270 * 10**9)
+
+
+def _with_disk(box: Box) -> Box:
+    """One disk, on which everything lies; and locks work there."""
+    box.recorded["locks"] = {"/": "ok"}
+    return box.disk(
+        "nvme0n1",
+        "259:0",
+        NVME,
+        parts={"nvme0n1p1": "259:1", "nvme0n1p2": "259:2"},
+        size="7501476528",
+        device__model="SAMSUNG MZQL23T8HCLS-00A07",
+        wwid="eui.36344630",
+    )
+
+
+LINE = (
+    "BOOT_IMAGE=/vmlinuz-6.8.0-31-generic root=UUID=8f2f8f6e-0f1d-4a3b-9a55-1c2d3e4f5a6b ro "
+    "quiet iommu=pt\n"
+)
+"""The kernel's command line."""
+
+
+def _with_kernel(box: Box) -> Box:
+    """The kernel's command line, modules and log."""
+    box.put("/proc/cmdline", LINE)
+    for name in ("nvme", "ext4", "overlay"):
+        box.put(f"/sys/module/{name}/uevent", "")
+    box.put("/sys/module/ib_core/parameters/netns_mode", "Y\n")
+    box.put("/lib/modules/6.8.0-31-generic/modules.builtin", "kernel/fs/fuse/fuse.ko\n")
+    box.put("/sys/class/iommu/dmar0/intel-iommu/version", "5:0\n")
+    box.put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
+    return box.put(
+        "/dev/kmsg",
+        "5,0,0,-;Linux version 6.8.0-31-generic (buildd@lcy02)\n"
+        "6,1,0,-;Command line: BOOT_IMAGE=/vmlinuz-6.8.0-31-generic\n"
+        "6,2,1204310,-;pci 0000:01:00.0: [144d:a80a] type 00\n"
+        " SUBSYSTEM=pci\n DEVICE=+pci:0000:01:00.0\n",
+    )
+
+
+def _with_clocks(box: Box) -> Box:
+    """A disciplined clock, the clock of the board, and a time zone."""
+    box.recorded["adjtimex"] = {"status": 0x2001, "maxerror": 14_000, "esterror": 230}
+    box.put("/run/chrony/chronyd.pid", "812\n")
+    box.put("/sys/class/rtc/rtc0/since_epoch", f"{int(NOW_S)}\n")
+    box.put("/sys/class/rtc/rtc0/hctosys", "1\n")
+    box.put("/usr/share/zoneinfo/Etc/UTC", b"TZif2")
+    box.put("/etc/timezone", "Etc/UTC\n")
+    return box.link("/etc/localtime", "/usr/share/zoneinfo/Etc/UTC")
 
 
 def add_gpu(
@@ -331,6 +433,18 @@ def add_gpu(
     return box
 
 
+def with_driver(box: Box, name: str, version: str, *addresses: str) -> Box:
+    """Load a kernel module, which may hold devices on PCI."""
+    box.put(f"/sys/module/{name}/initstate", "live\n")
+    if version:
+        box.put(f"/sys/module/{name}/version", f"{version}\n")
+    for address in addresses:
+        box.link(
+            f"/sys/bus/pci/drivers/{name.replace('_', '-')}/{address}", f"../../devices/{address}"
+        )
+    return box
+
+
 NVIDIA_VERSION = (
     "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.133.20  Release Build  "
     "(dvs-builder@U22)  Sun Mar 30 2025\nGCC version:  gcc version 13.2.0\n"
@@ -339,10 +453,11 @@ NVIDIA_VERSION = (
 
 def h100_box() -> Box:
     """Bare metal with eight H100."""
-    box = plain_box(16)
-    box.put("/proc/driver/nvidia/version", NVIDIA_VERSION)
+    box = plain_box(16).put("/proc/driver/nvidia/version", NVIDIA_VERSION)
+    with_driver(box, "nvidia_uvm", "570.133.20")
     for number in range(8):
         address = f"0000:{0x18 + 0x11 * number:02x}:00.0"
+        with_driver(box, "nvidia", "570.133.20", address)
         add_gpu(
             box,
             address,
@@ -364,6 +479,7 @@ def cloud_vm() -> Box:
     info = str(box.files["/proc/cpuinfo"]).replace("apic sep", "apic sep hypervisor")
     box.put("/proc/cpuinfo", info)
     box.put("/proc/driver/nvidia/version", NVIDIA_VERSION)
+    with_driver(box, "nvidia", "570.133.20", "0000:31:00.0")
     return add_gpu(
         box,
         "0000:31:00.0",
@@ -377,8 +493,8 @@ def cloud_vm() -> Box:
 def docker_box(cpu_max: str = "400000 100000") -> Box:
     """A container of Docker with a cgroup namespace of its own, as seen from inside."""
     box = plain_box(12)
-    box.put("/.dockerenv", "")
-    box.put("/sys/fs/cgroup/cgroup.type", "domain\n")
+    box.put("/.dockerenv", "").drop("/dev/kmsg", "/lib/modules", "/run/chrony")
+    box.put("/sys/fs/cgroup/cgroup.type", "domain\n").mounts(V2, root=OVERLAY)
     _with_limits(box, PID, capabilities=DOCKER, uid=0)
     shared_memory(box, 64 * 2**20)
     box.group("/sys/fs/cgroup", pids="max", pids_used="7")
@@ -394,7 +510,9 @@ def pod_box() -> Box:
 
 def arm_board() -> Box:
     """A small Arm board: a device tree, no DMI, no PCI."""
-    box = plain_box(4).cpus(4, smt=1).drop("/sys/class/dmi", "/sys/bus/pci", "/sys/block/")
+    box = plain_box(4).cpus(4, smt=1).drop("/sys/class/dmi", "/sys/bus/pci", "/sys/devices/pci")
+    box.drop("/sys/class/rtc", "/sys/class/iommu")
+    box.drop("/sys/block/", "/sys/class/block/", "/sys/dev/block/")
     box.recorded["uname"] = {"machine": "aarch64", "release": "6.6.31+rpt-rpi-2712", "node": "pi"}
     box.put(
         "/proc/version",
@@ -414,13 +532,21 @@ def arm_board() -> Box:
         "/proc/swaps",
         f"{SWAPS}/dev/zram0                              partition\t2097136\t\t0\t\t100\n",
     )
-    box.put("/sys/block/mmcblk0/size", "124735488\n").put("/sys/block/mmcblk0/device/type", "SD\n")
-    return box
+    box.mounts(V2, root=ROOT.replace("259:2", "179:2").replace("nvme0n1p2", "mmcblk0p2"))
+    return box.disk(
+        "mmcblk0",
+        "179:0",
+        "/sys/devices/platform/axi/1000fff000.mmc/mmc_host/mmc0/mmc0:aaaa/block",
+        parts={"mmcblk0p1": "179:1", "mmcblk0p2": "179:2"},
+        size="124735488",
+        device__type="SD",
+    )
 
 
 def wsl_box() -> Box:
     """Linux under Windows: no DMI, a driver without a PCI device of NVIDIA's."""
-    box = plain_box(8).drop("/sys/class/dmi")
+    box = plain_box(8).drop("/sys/class/dmi", "/sys/class/rtc", "/run/chrony")
+    box.recorded["adjtimex"] = {"status": 0x40, "maxerror": 16_000_000, "esterror": 16_000_000}
     box.recorded["uname"]["release"] = "5.15.153.1-microsoft-standard-WSL2"
     box.put(
         "/proc/version",
@@ -436,7 +562,7 @@ def wsl_box() -> Box:
 
 def amd_box() -> Box:
     """Bare metal with four MI300X."""
-    box = plain_box(16)
+    box = with_driver(plain_box(16), "amdgpu", "", *(f"0000:{5 + n:02x}:00.0" for n in range(4)))
     for number in range(4):
         add_gpu(box, f"0000:{5 + number:02x}:00.0", vendor="0x1002", device="0x74a1")
     return box

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from checks.core.facts import Blind, Unseen
 from checks.core.registry import control
+from checks.machine.controls.identity import IDENTITY
 from checks.machine.facts import (
     Clock,
+    Discipline,
+    HardwareClock,
     History,
     Moment,
+    Timekeeping,
+    TimeZone,
 )
-from checks.machine.judge.clock import CLOCK_SLACK_S
+from checks.machine.judge.clock import CLOCK_SLACK_S, RTC_SLACK_S
 
 _NOW_S = 1_750_000_000.0
 _CLOCK = Clock(
@@ -85,3 +91,25 @@ control(
     (_CLOCK, replace(_HISTORY, boot_offset_s=_OFFSET_S + 9_000.0, boot_id="another")),
     passes=True,
 )
+
+_NONE = Unseen(Blind.ABSENT, "planted")
+_RIGHT = Discipline(synchronised=True, status="0x2001", maxerror_s=0.01, esterror_s=0.001)
+_RTC = HardwareClock(name="rtc0", at_s=_NOW_S, system_at_s=_NOW_S, set_the_system=True)
+_KEPT = Timekeeping(
+    discipline=_RIGHT,
+    services=("chrony",),
+    rtc=_RTC,
+    zone=TimeZone(variable="", localtime=_NONE, timezone=_NONE, missing=()),
+)
+_LEFT = replace(_KEPT, discipline=replace(_RIGHT, synchronised=False, status="0x2041"))
+control("machine.clock.discipline", (_KEPT, IDENTITY), True, passes=True)  # noqa: FBT003 - as declared
+control("machine.clock.discipline", (_LEFT, IDENTITY), None, passes=True)
+control("machine.clock.discipline", (_LEFT, IDENTITY), True, fails="not-disciplined")  # noqa: FBT003
+for _off_s in (-RTC_SLACK_S, RTC_SLACK_S):
+    for _more, _cause in ((1.0, ""), (1.001, "rtc-wrong")):
+        control(
+            "machine.clock.rtc",
+            replace(_KEPT, rtc=replace(_RTC, at_s=_NOW_S + _off_s * _more)),
+            fails=_cause,
+            passes=not _cause,
+        )

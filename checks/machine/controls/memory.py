@@ -26,6 +26,7 @@ _MEMORY = Memory(
     dimm_serials=_NONE,
     groups=MemoryGroups(limits=(), above_unseen=False),
     huge_pages=HugePages(sizes=(), transparent=_NONE),
+    limited_by=(),
 )
 _MEMORY_WANTED = MemoryWanted(value=1_000, lower=970, upper=1_020, fitted_bytes=None)
 for _total, _cause in (

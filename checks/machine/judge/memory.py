@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from checks.core.expectation import Case, Expectation, Expected, NotDeclared
@@ -25,6 +26,7 @@ MEASURED_TOLERANCE_RATIO = 0.015
 differs by less than this (assumed)."""
 KERNEL_RESERVE_BYTES = 600 * 2**20
 """What a kernel may keep of a small machine's memory; no memory module is this small (assumed)."""
+_TAKES_MEMORY = re.compile(r"(mem|memmap|crashkernel)=").match
 FITTED_TOLERANCE_RATIO = 0.005
 """What firmware may keep for itself; the most that is known is 16 bytes for each 4 KiB, the table
 of page owners of AMD's SEV-SNP (AMD64 Architecture Programmer's Manual, volume 2, 15.36.3)."""
@@ -98,6 +100,7 @@ def memory_total_as_declared(seen: Memory, box: Identity, wanted: MemoryWanted) 
     than the tolerance: hardware.memory_tolerance_ratio, or 3 % and at least 600 MiB, since the
     kernel keeps some back. It keeps none of the memory blocks back: on bare metal these may fall
     short by 0.5 % and at least 4 GiB, so that one module of many is missed as well.
+    What of the kernel's command line takes memory away (mem=, memmap=, crashkernel=) is named.
     What to do: look for the missing module in the board's own log (`ipmitool sel list`,
     `dmidecode -t memory` as root), reseat or replace it, rerun.
     """
@@ -128,6 +131,8 @@ def memory_total_as_declared(seen: Memory, box: Identity, wanted: MemoryWanted) 
             "log), reseat or replace it (on a virtual machine: what the hypervisor gives it); rerun",
             observed=observed,
             expected=expected,
+            notes=_reserved(seen),
+            evidence=_limited_by(seen),
         )
     if wanted.upper is not None and not seen.total_bytes <= wanted.upper:
         return fail(
@@ -143,6 +148,24 @@ def memory_total_as_declared(seen: Memory, box: Identity, wanted: MemoryWanted) 
 
 UNUSED_RATIO = 0.1
 """Share of the memory that may lie unused in huge pages without a note (assumed)."""
+
+
+def _limited_by(seen: Memory) -> tuple[str, ...]:
+    words = if_recorded(lambda: seen.limited_by)
+    return () if isinstance(words, Unseen) or not words else (f"/proc/cmdline: {' '.join(words)}",)
+
+
+def _reserved(seen: Memory) -> tuple[str, ...]:
+    """Say what of the kernel's command line takes memory away."""
+    words = if_recorded(lambda: seen.limited_by)
+    taking = () if isinstance(words, Unseen) else tuple(filter(_TAKES_MEMORY, words))
+    if not taking:
+        return ()
+    note = (
+        f"{' '.join(taking)} on the kernel's command line leaves memory unused; if that is not "
+        "wanted, take it out in /etc/default/grub, run update-grub, reboot"
+    )
+    return (note,)
 
 
 def _memory_available(expected: Expected) -> Iterator[Case[MemoryAvailableWanted]]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import calendar
-import ctypes
-import os
 import re
 
 from checks.core.facts import Blind, Facts, Unseen
 from checks.core.registry import probe, supplied
-from checks.core.world import World, blind
+from checks.core.world import World
 from checks.machine.facts import (
     Clock,
+    Discipline,
+    HardwareClock,
     History,
     Moment,
+    Timekeeping,
+    TimeZone,
 )
 
 supplied("machine.history", sees=History)
@@ -120,33 +122,88 @@ def _packages_installed(world: World) -> Moment | Unseen:
     return Moment(what=path, at_s=at_s)
 
 
-class _Timex(ctypes.Structure):
-    # struct timex of <sys/timex.h>; only `modes` and `status` are used, the rest is room for it
-    _fields_ = (
-        ("modes", ctypes.c_uint),
-        ("offset", ctypes.c_long),
-        ("freq", ctypes.c_long),
-        ("maxerror", ctypes.c_long),
-        ("esterror", ctypes.c_long),
-        ("status", ctypes.c_int),
-        ("rest", ctypes.c_byte * 256),
+def _synchronised(world: World) -> bool | Unseen:
+    timex = world.adjtimex()
+    return timex if isinstance(timex, Unseen) else not timex.status & _STA_UNSYNC
+
+
+_TRACES = (
+    # pid files and sockets, where the packages of the distributions put them
+    ("chrony", ("/run/chrony/chronyd.pid", "/run/chronyd.pid", "/run/chrony/chronyd.sock")),
+    ("systemd-timesyncd", ("/run/systemd/timesync",)),
+    ("ntpd", ("/run/ntpd.pid", "/run/ntp.pid", "/run/ntpd/ntpd.pid", "/run/ntpd.sock")),
+    ("ptp4l", ("/run/ptp4l", "/run/linuxptp")),
+)
+_ZONES = "/usr/share/zoneinfo"
+_RULE = re.compile(r"(<[A-Za-z0-9+-]{3,}>|[A-Za-z]{3,})[+-]?[0-9].*|UTC|GMT", re.ASCII)
+"""A zone that TZ spells out itself (POSIX), or that needs no file."""
+
+
+@probe("machine.timekeeping", sees=Timekeeping)
+def read_timekeeping(world: World, _: None = None) -> Timekeeping:
+    """Read who keeps the clocks right."""
+    return Timekeeping(
+        discipline=_discipline(world),
+        services=tuple(
+            name for name, paths in _TRACES if any(world.exists(path) for path in paths)
+        ),
+        rtc=_rtc(world),
+        zone=_zone(world),
     )
 
 
-def _synchronised(world: World) -> bool | Unseen:
-    if not world.live:
-        kept = (world.recorded or {}).get("adjtimex_status")
-        if isinstance(kept, int):
-            return not kept & _STA_UNSYNC
-        return Unseen(Blind.NOT_RECORDED, "adjtimex_status is not recorded")
-    timex = _Timex()
-    try:
-        result = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex))
-    except (OSError, AttributeError) as error:
-        return Unseen(Blind.UNSUPPORTED, f"adjtimex: {error}")
-    if result < 0:
-        return blind(OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno())), "adjtimex")
-    return not timex.status & _STA_UNSYNC
+def _discipline(world: World) -> Discipline | Unseen:
+    timex = world.adjtimex()
+    if isinstance(timex, Unseen):
+        return timex
+    return Discipline(
+        synchronised=not timex.status & _STA_UNSYNC,
+        status=f"{timex.status:#x}",
+        maxerror_s=timex.maxerror_s,
+        esterror_s=timex.esterror_s,
+    )
+
+
+def _rtc(world: World) -> HardwareClock | Unseen:
+    """Read the clock that set the system's at boot; where none did, the first."""
+    root = "/sys/class/rtc"
+    names = world.names(root)
+    if isinstance(names, Unseen):
+        return names
+    clocks = [name for name in names if re.fullmatch(r"rtc[0-9]{1,3}", name, re.ASCII)]
+    if not clocks:
+        return Unseen(Blind.ABSENT, f"{root} is empty")
+    name = next((one for one in clocks if world.line(f"{root}/{one}/hctosys") == "1"), clocks[0])
+    text = world.line(f"{root}/{name}/since_epoch")
+    if isinstance(text, Unseen):
+        return text
+    now_s = world.now_s()
+    if isinstance(now_s, Unseen):
+        return now_s
+    if not re.fullmatch(r"-?[0-9]{1,12}", text):
+        return Unseen(Blind.MALFORMED, f"{root}/{name}/since_epoch: {text[:40]!r}")
+    used = world.line(f"{root}/{name}/hctosys")
+    return HardwareClock(
+        name=name,
+        at_s=float(text),
+        system_at_s=now_s,
+        set_the_system=used if isinstance(used, Unseen) else used == "1",
+    )
+
+
+def _zone(world: World) -> TimeZone:
+    variable = world.environ.get("TZ", "")
+    localtime, timezone = world.link("/etc/localtime"), world.line("/etc/timezone")
+    missing = []
+    if variable and not _RULE.fullmatch(variable.removeprefix(":")):
+        path = variable.removeprefix(":")
+        if not world.exists(path if path.startswith("/") else f"{_ZONES}/{path}"):
+            missing.append(f"TZ={variable}")
+    if isinstance(localtime, str) and not world.exists("/etc/localtime"):
+        missing.append(f"/etc/localtime -> {localtime}")
+    return TimeZone(
+        variable=variable, localtime=localtime, timezone=timezone, missing=tuple(missing)
+    )
 
 
 def history_facts(

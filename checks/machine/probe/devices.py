@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from checks.core.facts import Blind, Field, Unseen
 from checks.core.registry import probe
 from checks.core.world import World
+from checks.machine.disks import NO_DISK, disk_slot
 from checks.machine.facts import (
     Device,
     Devices,
@@ -16,7 +17,6 @@ from checks.machine.facts import (
 _DISPLAY_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
 """VGA, 3-D, other display controllers, and processing accelerators."""
 _GPU_VENDORS = ("0x10de", "0x1002")
-_NO_DISK = re.compile(r"(loop|ram|zram|dm-|md|sr|fd|nbd)")
 
 
 @probe("machine.devices", sees=Devices, always=True)
@@ -78,7 +78,7 @@ def _disks(world: World) -> tuple[Device, ...] | Unseen:
         return names
     return tuple(
         Device(
-            slot=_disk_slot(world, name),
+            slot=disk_slot(world, name),
             kind={
                 "model": _first(world, f"/sys/block/{name}", ("device/model", "device/type")),
                 "sectors": world.line(f"/sys/block/{name}/size"),
@@ -90,27 +90,8 @@ def _disks(world: World) -> tuple[Device, ...] | Unseen:
             },
         )
         for name in names
-        if not _NO_DISK.match(name)
+        if not NO_DISK.match(name)
     )
-
-
-def _disk_slot(world: World, name: str) -> str:
-    """Name where a disk is plugged in; the kernel's own names change places between boots."""
-    link = world.link(f"/sys/block/{name}")
-    if isinstance(link, Unseen):
-        return name
-    parts = link.split("/")
-    at = [
-        n
-        for n, part in enumerate(parts)
-        if re.fullmatch(r"[0-9a-f]{4,8}(:[0-9a-f]{2}){2}\.\d", part)
-    ]
-    if not at:
-        return name
-    # behind one controller: SCSI address, NVMe namespace, or nothing more
-    unit = next((part for part in parts[at[-1] :] if re.fullmatch(r"\d+(:\d+){3}", part)), "")
-    space = re.fullmatch(r"nvme\d+(n\d+)", name)
-    return " ".join(filter(None, (parts[at[-1]], unit or (space[1] if space else ""))))
 
 
 def _first(world: World, folder: str, names: Iterable[str]) -> Field:

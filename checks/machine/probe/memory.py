@@ -7,6 +7,7 @@ import re
 from checks.core.facts import Blind, Field, Unseen
 from checks.core.registry import probe
 from checks.core.world import World
+from checks.machine.cmdline import limiting_parameters
 from checks.machine.facts import (
     HugePages,
     HugePageSize,
@@ -37,6 +38,7 @@ def read_memory(world: World, _: None = None) -> Memory | Unseen:
         dimm_serials=_dimm_serials(world),
         groups=_memory_groups(world),
         huge_pages=_huge_pages(world, total),
+        limited_by=limiting_parameters(world),
     )
 
 
