@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from checks.core.facts import Blind, Unseen
-from checks.core.place import THIS, Place
+from checks.core.place import THIS, Place, PlaceError, parse_place
+from checks.core.profile import Profile
 from checks.core.world import World
 
 _LISTEN = "0A"
@@ -28,6 +30,19 @@ class Found:
     """Number, or `self`."""
     text: str
     """Number and name, for people."""
+
+
+def places_of(profile: Profile) -> Mapping[str, Place]:
+    """List the places that a profile speaks of: where the suite runs, and where each model does."""
+    return {THIS: Place(THIS)} | {serve.name: _place(serve.where) for serve in profile.serve}
+
+
+def _place(text: str) -> Place:
+    try:
+        return parse_place(text)
+    except PlaceError:
+        # refused in a profile; a ledger may say anything, and a replay looks at no place
+        return Place("unreadable", text)
 
 
 def find_process(world: World, place: Place) -> Found | Unseen:

@@ -15,7 +15,8 @@ NAME = Measure(quantity="name", unit="")
 """A name that was seen may be accepted; it has to be the same again."""
 
 
-def _same_text(what: str, seen: str | Unseen, wanted: str, *, same: bool) -> Judgement:
+def same_text(what: str, seen: str | Unseen, wanted: str, *, same: bool) -> Judgement:
+    """Judge a name that has to be the same."""
     if isinstance(seen, Unseen):
         return unknown(Reason.NOT_OBSERVABLE, f"{what} not seen: {seen}", remedy=seen.remedy)
     if same:
@@ -45,7 +46,7 @@ def architecture_as_declared(seen: Identity, wanted: str) -> Judgement:
     What to do: check that you are on the box that --host names.
     """
     here = seen.architecture
-    return _same_text("architecture", here, wanted, same=here == wanted)
+    return same_text("architecture", here, wanted, same=here == wanted)
 
 
 @check(
@@ -66,7 +67,7 @@ def product_as_declared(seen: Identity, wanted: str) -> Judgement:
     after a planned swap of the board, correct the profile.
     """
     here = seen.product_name
-    return _same_text("product", here, wanted, same=here == wanted)
+    return same_text("product", here, wanted, same=here == wanted)
 
 
 @check(
@@ -87,7 +88,7 @@ def virtualization_as_declared(seen: Identity, wanted: str) -> Judgement:
     """
     here = seen.hypervisor
     any_vm = wanted == "vm" and here != "none"
-    return _same_text("virtualization", here, wanted, same=here == wanted or any_vm)
+    return same_text("virtualization", here, wanted, same=here == wanted or any_vm)
 
 
 @check(
@@ -108,4 +109,4 @@ def container_as_declared(seen: Identity, wanted: str) -> Judgement:
     """
     here = seen.container
     any_kind = wanted == "any" and here != "none"
-    return _same_text("container", here, wanted, same=here == wanted or any_kind)
+    return same_text("container", here, wanted, same=here == wanted or any_kind)

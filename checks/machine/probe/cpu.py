@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from checks.core.facts import Blind, Unseen
-from checks.core.place import THIS, Place, PlaceError, parse_place
-from checks.core.profile import Profile
+from checks.core.place import THIS, Place
 from checks.core.registry import probe
 from checks.core.world import LARGEST_READ_BYTES, World
 from checks.engines.threads import VARIABLES
@@ -18,22 +16,10 @@ from checks.machine.facts import (
     CpuLimit,
     Process,
 )
-from checks.machine.places import Found, companions, find_process, process_text
+from checks.machine.places import Found, companions, find_process, places_of, process_text
 
 
-def _places(profile: Profile) -> Mapping[str, Place]:
-    return {THIS: Place(THIS)} | {serve.name: _place(serve.where) for serve in profile.serve}
-
-
-def _place(text: str) -> Place:
-    try:
-        return parse_place(text)
-    except PlaceError:
-        # refused in a profile; a ledger may say anything, and a replay looks at no place
-        return Place("unreadable", text)
-
-
-@probe("machine.cpu", sees=Cpu, targets=_places)
+@probe("machine.cpu", sees=Cpu, targets=places_of)
 def read_cpu(world: World, place: Place) -> Cpu | Unseen:
     """Read how many CPUs a place may use, and what runs there."""
     found = find_process(world, place)
@@ -46,7 +32,7 @@ def read_cpu(world: World, place: Place) -> Cpu | Unseen:
     cpus = cpus_of(allowed[1]) if allowed else None
     if not allowed or not cpus:
         return Unseen(Blind.MALFORMED, f"/proc/{found.pid}/status has no Cpus_allowed_list")
-    host = _host_cpus(world)
+    host = host_cpus(world)
     if isinstance(host, Unseen):
         return host
     # The mask may name CPUs that are possible and not there: a virtual machine's empty slots.
@@ -76,7 +62,7 @@ def read_cpu(world: World, place: Place) -> Cpu | Unseen:
         place=str(place),
         process=found.text,
         host_cpus=host,
-        host_cores=_host_cores(world) or host,
+        host_cores=host_cores(world) or host,
         effective_cpus=limits[0].cpus,
         affinity_cpus=affinity,
         limits=tuple(limits),
@@ -89,7 +75,8 @@ def read_cpu(world: World, place: Place) -> Cpu | Unseen:
     )
 
 
-def _host_cpus(world: World) -> int | Unseen:
+def host_cpus(world: World) -> int | Unseen:
+    """Count the logical CPUs that are online."""
     online = world.line("/sys/devices/system/cpu/online")
     if isinstance(online, Unseen):
         text = world.read("/proc/cpuinfo")
@@ -102,7 +89,7 @@ def _host_cpus(world: World) -> int | Unseen:
     return count_cpus(online) or Unseen(Blind.MALFORMED, f"cpu/online: {online[:40]}")
 
 
-def _host_cores(world: World) -> int | None:
+def host_cores(world: World) -> int | None:
     """Count physical cores: groups of CPUs that share one."""
     root = "/sys/devices/system/cpu"
     names = world.names(root)
