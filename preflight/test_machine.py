@@ -121,3 +121,63 @@ def test_something_keeps_the_clock_right(judged):
 @pytest.mark.check("machine.clock.rtc")
 def test_the_clock_of_the_board_tells_the_day(judged):
     judged()
+
+
+@pytest.mark.check("machine.cpu.model")
+def test_the_processor_is_the_declared_model(judged):
+    judged()
+
+
+@pytest.mark.check("machine.cpu.count")
+def test_all_declared_cpus_are_online(judged):
+    judged()
+
+
+@pytest.mark.check("machine.cpu.instructions")
+def test_the_processor_has_the_declared_instruction_sets(judged):
+    judged()
+
+
+@pytest.mark.check("machine.cpu.governor")
+def test_the_processor_may_run_as_fast_as_declared(judged):
+    judged()
+
+
+@pytest.mark.check("machine.cpu.throttling")
+def test_heat_does_not_slow_the_processor_down(judged):
+    judged()
+
+
+@pytest.mark.check("machine.numa.nodes")
+def test_memory_and_cpus_are_divided_as_declared(judged):
+    judged()
+
+
+@pytest.mark.check("machine.devices.driver")
+def test_a_driver_holds_each_gpu(judged):
+    judged()
+
+
+@pytest.mark.check("machine.devices.gpus")
+def test_all_declared_gpus_are_there(judged):
+    judged()
+
+
+@pytest.mark.check("machine.leftovers.visibility")
+def test_no_leftover_variable_hides_the_gpus(judged):
+    judged()
+
+
+@pytest.mark.check("machine.leftovers.gfx-override")
+def test_no_leftover_variable_makes_a_gpu_pass_for_another(judged):
+    judged()
+
+
+@pytest.mark.check("machine.leftovers.mps")
+def test_gpus_are_shared_between_processes_as_declared(judged):
+    judged()
+
+
+@pytest.mark.check("machine.python.dependencies")
+def test_what_is_installed_for_python_fits_together(judged):
+    judged()

@@ -19,7 +19,7 @@ REGISTRY = load_areas()
 CHECKS = list(REGISTRY.checks.values())
 each_check = pytest.mark.parametrize("check", CHECKS, ids=[check.name for check in CHECKS])
 
-UNITS = ("bytes", "s", "ratio", "count", "cpus", "cores")
+UNITS = ("bytes", "s", "h", "ratio", "count", "cpus", "cores")
 """Last words of the names of numbers (rule 9)."""
 
 COMPONENTS = {

@@ -13,7 +13,7 @@ from checks.core.setting import setting
 if TYPE_CHECKING:
     from checks.core.profile import Profile
 
-V = TypeVar("V")
+V_co = TypeVar("V_co", covariant=True)
 
 
 class Basis(str, Enum):
@@ -37,10 +37,10 @@ class Basis(str, Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted(Generic[V]):
+class Wanted(Generic[V_co]):
     """A value to compare with, as one judge takes it, and where it comes from."""
 
-    value: V
+    value: V_co
     basis: Basis
     source: str
     """File and key, or the rule; with the date where it was measured."""
@@ -64,12 +64,12 @@ class Missing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case(Generic[V]):
+class Case(Generic[V_co]):
     """One subject of one check, with what is wanted of it."""
 
     subject: str
-    wanted: Wanted[V] | NotDeclared | Missing
-    others: tuple[Wanted[V], ...] = ()
+    wanted: Wanted[V_co] | NotDeclared | Missing
+    others: tuple[Wanted[V_co], ...] = ()
     """The same, measured on other kinds of its premise: the one that fits the box is taken."""
 
 

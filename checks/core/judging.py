@@ -6,7 +6,15 @@ import datetime
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from checks.core.expectation import Basis, Case, Expectation, Expected, NotDeclared, Wanted
+from checks.core.expectation import (
+    Basis,
+    Bounds,
+    Case,
+    Expectation,
+    Expected,
+    NotDeclared,
+    Wanted,
+)
 from checks.core.facts import BOX, Blind, NotRecordedError, Unseen
 
 V = TypeVar("V")
@@ -35,6 +43,21 @@ def of_hardware(expected: Expected, key: str, value: V) -> Wanted[V]:
     )
 
 
+def measured_wants(
+    expected: Expected, check: str, of_measured: Callable[[Expectation], V]
+) -> list[Wanted[V]]:
+    """Want of the box what was measured for a check: one for each kind that it was measured on."""
+    return [
+        Wanted(
+            value=of_measured(entry),
+            basis=Basis(entry.basis),
+            source=f"{entry.source} {entry.measured_at}".strip(),
+            premise=entry.premise,
+        )
+        for entry in expected.measured(check, BOX)
+    ]
+
+
 def hardware_case(
     expected: Expected,
     check: str,
@@ -56,15 +79,7 @@ def hardware_case(
     """
     value = getattr(expected.profile.hardware, key)
     own = None if value is None else of_hardware(expected, key, of_profile(value))
-    measured = [
-        Wanted(
-            value=of_measured(entry),
-            basis=Basis(entry.basis),
-            source=f"{entry.source} {entry.measured_at}".strip(),
-            premise=entry.premise,
-        )
-        for entry in expected.measured(check, BOX)
-    ]
+    measured = measured_wants(expected, check, of_measured)
     if own is not None and (own.basis is Basis.DECLARED or not measured):
         return Case(subject=BOX, wanted=own)
     if measured:
@@ -75,6 +90,24 @@ def hardware_case(
 def text_case(expected: Expected, check: str, key: str) -> Iterator[Case[str]]:
     """Make the case of a text of the profile's [hardware]."""
     yield hardware_case(expected, check, key, str, lambda entry: str(entry.value))
+
+
+def count_case(expected: Expected, check: str, key: str) -> Case[Bounds]:
+    """Make the case of a number of the profile's [hardware] that has to be met exactly."""
+    return hardware_case(
+        expected,
+        check,
+        key,
+        lambda count: Bounds(value=count, lower=count, upper=count),
+        lambda entry: entry.bounds,
+    )
+
+
+def or_always(case: Case[V], rule: str) -> Case[V | None]:
+    """Want what holds on every healthy box, as None, where the profile declares nothing."""
+    if isinstance(case.wanted, NotDeclared):
+        return Case(subject=case.subject, wanted=always(rule))
+    return Case(subject=case.subject, wanted=case.wanted, others=case.others)
 
 
 def utc(at_s: float) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -84,6 +85,37 @@ def _letters(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
+_FEATURES = (
+    *("avx2", "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl", "avx512vbmi"),
+    *("avx512_bf16", "avx512_fp16", "avx512_vbmi2", "avx512_vnni", "avx512_vp2intersect"),
+    *(
+        "avx_vnni",
+        "amx_bf16",
+        "amx_complex",
+        "amx_fp16",
+        "amx_int8",
+        "amx_tile",
+        "sse4_1",
+        "sse4_2",
+    ),
+    *("asimd", "asimddp", "asimdhp", "i8mm", "bf16", "sve", "sve2", "sme"),
+)
+_OTHER_FEATURES = {"neon": "asimd", "dotprod": "asimddp", "sse3": "pni", "lzcnt": "abm"}
+"""What compilers and engines call an instruction set, and what the kernel does in /proc/cpuinfo."""
+
+
+def _features(names: tuple[str, ...]) -> str:
+    """Any flag of the kernel's may be named, but not one in a spelling that it does not use."""
+    known = {_letters(feature): feature for feature in _FEATURES} | _OTHER_FEATURES
+    for name in names:
+        meant = known.get(_letters(name), name)
+        if name != meant:
+            return f"what /proc/cpuinfo calls it: {meant} for {name}"
+        if not re.fullmatch(r"[a-z0-9_]{2,40}", name):
+            return f"flags as /proc/cpuinfo has them, of small letters, digits and _; not {name!r}"
+    return "" if names else "a flag, or leave the key out"
+
+
 def _virtualization(name: str) -> str:
     """Hypervisors are too many to list, but these words are none."""
     words = name.lower()
@@ -155,6 +187,40 @@ class Hardware:
     clock_disciplined: bool | None = setting(
         "Whether the kernel must say that something disciplines its clock (what timedatectl calls "
         "`System clock synchronized: yes`; chrony needs `rtcsync` for it).",
+        default=None,
+    )
+    cpu_model: str | None = setting(
+        "Model of the processor as the ledger shows it: `model name` of /proc/cpuinfo, or `Model`.",
+        default=None,
+        pattern=_FILLED,
+        form=_FILLED_FORM,
+    )
+    cpus: int | None = setting("Logical CPUs that are online.", default=None, minimum=1)
+    cpu_features: tuple[str, ...] | None = setting(
+        "Instruction sets that every CPU must have, by the kernel's names (`flags` or `Features` of "
+        "/proc/cpuinfo): avx512f, amx_tile, asimddp, sve2, …",
+        default=None,
+        check=_features,
+    )
+    cpu_governor: str | None = setting(
+        "Governor of the frequency of every CPU, such as performance (scaling_governor).",
+        default=None,
+        pattern=r"[a-z_]{1,16}",
+        form="the name of a governor, such as performance",
+    )
+    numa_nodes: int | None = setting(
+        "NUMA nodes, as `lscpu` counts them: also those without CPUs or without memory.",
+        default=None,
+        minimum=1,
+    )
+    gpus: int | None = setting(
+        "GPUs of NVIDIA and AMD on the PCI bus; one that is integrated into the processor, or that "
+        "no driver holds, may be left out. A container sees those of its host.",
+        default=None,
+        minimum=0,
+    )
+    mps: bool | None = setting(
+        "Whether NVIDIA's Multi-Process Service is to run: its daemon shares GPUs between processes.",
         default=None,
     )
     assumed: tuple[str, ...] = setting(
@@ -265,6 +331,22 @@ class Serve:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Python:
+    """One Python environment that the box works with."""
+
+    name: str = setting(
+        "Name in reports and test ids.",
+        pattern=NAME,
+        form="a name of letters, digits and . _ : / -, at most 100",
+    )
+    path: str = setting(
+        "Its interpreter, such as /srv/venv/bin/python.",
+        pattern=r"/[^\n]+",
+        form="an absolute path",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Checks:
     """Which checks this box may go without."""
 
@@ -310,6 +392,7 @@ class Profile:
     reserved: Reserved = setting("What the box keeps for others.", default=Reserved())
     paths: Paths = setting("Folders that it needs room in.", default=Paths())
     serve: tuple[Serve, ...] = setting("Models to serve.", default=(), unique="name")
+    python: tuple[Python, ...] = setting("Python environments.", default=(), unique="name")
     checks: Checks = setting("Which checks it may go without.", default_factory=Checks)
     waiver: tuple[Waiver, ...] = setting("Known fails that may stand until a day.", default=())
     observe_only: tuple[ObserveOnly, ...] = setting(

@@ -8,6 +8,8 @@ A recorded tree is a folder with `proc/`, `sys/`, `etc/`, `dev/` and so on, and 
      "statvfs": {"/tmp": {"total_bytes": 0, "free_bytes": 0, "inodes": 0, "inodes_free": 0}}}
 
 A row of `statvfs` may also hold `access`, with the fields of checks.core.facts.Access. Further keys:
+`pip_check` (path of an interpreter = `code` and `output` of its `pip check`; 127 where there is
+none, 126 where it does not start),
 `modified_s` (path = when it was changed, seconds since 1970; with this table, the files' own dates
 count for nothing), `ledger_folder` (path), `adjtimex` (status, maxerror and esterror of `struct timex`; or
 `adjtimex_status`, the first alone), `locks` (path = `ok`, the name of the error, such as `ENOLCK`, or `hang`).

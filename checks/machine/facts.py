@@ -718,3 +718,178 @@ class History(Facts):
     """Wall clock minus time since boot, in that run."""
     run_boot_offset_s: float
     """The same at the start of this run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaling(Facts):
+    """How the frequency of some of the CPUs is governed: those with the same driver and governor."""
+
+    driver: str
+    governor: str
+    governed_cpus: int
+    lowest_max_ratio: float | Unseen
+    """The least of their upper limits (scaling_max_freq), as a ratio of what the hardware can."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processor(Facts):
+    """What the processor is and can."""
+
+    sockets_count: int | Unseen
+    cores_count: int | Unseen
+    """Physical cores that have a CPU online."""
+    online_cpus: int | Unseen
+    """Logical CPUs that are online."""
+    present_cpus: int | Unseen
+    """Logical CPUs that are there, online or not."""
+    smt: Field
+    """State of simultaneous multithreading: on, off, forceoff, notsupported, notimplemented."""
+    kernel_words: tuple[str, ...] | Unseen
+    """Words of the kernel's command line that take CPUs or instruction sets away."""
+    features: tuple[str, ...] | Unseen
+    """Flags that every CPU of /proc/cpuinfo has."""
+    scaling: tuple[Scaling, ...] | Unseen
+    """Empty where the kernel scales no frequency: most virtual machines."""
+    scaling_unread_cpus: int
+    """CPUs online whose driver or governor could not be read."""
+    throttles_count: int | Unseen
+    """How often heat has throttled the CPU, or its package, that it did most often, since boot."""
+    up_s: float | Unseen
+    """Seconds since boot, suspended time included."""
+
+    def components(self) -> Iterator[Component]:
+        """Give the parts that these facts describe: what does not change with load or settings."""
+        counts = {"sockets": self.sockets_count, "present_cpus": self.present_cpus}
+        kind: dict[str, Field] = {
+            name: count if isinstance(count, Unseen) else str(count)
+            for name, count in counts.items()
+        }
+        yield Component(slot="cpu", kind=kind, identity={})
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumaNode(Facts):
+    """One node: memory and CPUs that are near to one another."""
+
+    node: str
+    """Its number."""
+    cpu_list: str
+    """As the kernel writes it, such as 0-31,64-95; empty where it has no CPU."""
+    near_cpus: int
+    memory_bytes: int
+    distances: Field
+    """To each node, its own among them, as the kernel writes them: 10 21."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numa(Facts):
+    """How memory and CPUs are divided."""
+
+    nodes: tuple[NumaNode, ...]
+    """Empty where the kernel knows of no nodes: all is one."""
+    balancing: Field
+    """/proc/sys/kernel/numa_balancing: 0, 1 or 2."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu(Facts):
+    """One GPU on the PCI bus, and who holds it."""
+
+    address: str
+    vendor: str
+    """nvidia or amd."""
+    driver: Field
+    """Of the kernel; `none` where none holds it."""
+    driver_override: Field
+    """The only driver that may take it, where somebody has set that; else `none`."""
+    integrated: bool
+    """Whether it is a part of an AMD processor: it shares its slot with devices of one."""
+    numa_node: Field
+    """-1 where the firmware does not tell."""
+    uuid: Field
+    """As the driver gives it: of NVIDIA GPU-…, of AMD the unique id, GPU- in front of it."""
+    kfd_nodes: tuple[str, ...]
+    """Numbers of its nodes in the topology of AMD's compute driver, one for each partition."""
+    gfx: Field
+    """Its instruction set by that driver, such as 9.4.2."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpus(Facts):
+    """The GPUs on the PCI bus, without those that a GPU of the host lends to virtual machines."""
+
+    gpus: tuple[Gpu, ...]
+    modules: tuple[str, ...] | Unseen
+    """Which drivers of GPUs the kernel has loaded: nvidia, nouveau, amdgpu, radeon."""
+    nvidia_listed: tuple[str, ...] | Unseen
+    """Addresses of the GPUs that NVIDIA's driver lists; in a container, of those that it was given."""
+    kfd_gpus_count: int | Unseen
+    """GPUs that AMD's compute driver lists, each partition by itself."""
+    cpu_nodes_count: int | Unseen
+    """NUMA nodes that have CPUs."""
+    outside_pci: tuple[str, ...]
+    """Device files of GPUs that no PCI bus shows: /dev/dxg of WSL, those of Tegra."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leftover(Facts):
+    """What the environment of one place says about GPUs and proxies."""
+
+    place: str
+    """`this`, or the name of what is served there."""
+    source: str
+    """Whose environment it is."""
+    environment: dict[str, str] | Unseen
+    """Its variables that hide GPUs or change what they are taken for."""
+    libraries: tuple[str, ...]
+    """Entries of LD_LIBRARY_PATH and LD_PRELOAD that name CUDA's stubs or compat libraries."""
+    proxies: dict[str, str]
+    """Each proxy variable that is set, and the host that it names."""
+    nvidia_uuids: tuple[Field, ...] | Unseen
+    """UUID of each GPU that NVIDIA's driver shows to the place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leftovers(Facts):
+    """What was left over in the environments of all places."""
+
+    places: tuple[Leftover, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisibilityWanted:
+    """Which place must see GPUs, and whether it can do without."""
+
+    place: str
+    needs_gpus: bool
+    """Whether what is served there is hardly ever meant to run without one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mps(Facts):
+    """Whether NVIDIA's Multi-Process Service runs."""
+
+    processes: tuple[str, ...]
+    """Number and name of each of its processes."""
+    hidden_count: int
+    """Processes whose names could not be read, and so may be others of it."""
+    others_hidden: bool
+    """Whether /proc shows this user, or this container, its own processes alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PythonEnvironment(Facts):
+    """Whether what is installed in a Python environment fits together, as pip or uv says."""
+
+    path: str
+    """Of the interpreter."""
+    start: str
+    """`ok`, `missing`, or how it did not start."""
+    version: Field
+    checker: str
+    """What was asked: `pip check`, `uv pip check`; empty where nobody could be."""
+    complaints: tuple[str, ...] | Unseen
+    """Lines of the checker about requirements that are not met, as many as are kept."""
+    complaints_left_out_count: int
+    warnings: tuple[str, ...]
+    """Other lines that it wrote, as many as are kept."""

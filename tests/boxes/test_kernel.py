@@ -25,7 +25,7 @@ from tests.support.boxes import (
     docker_box,
     h100_box,
     plain_box,
-    with_driver,
+    with_module,
 )
 
 load_areas()
@@ -151,7 +151,7 @@ def test_a_declared_module_is_loaded_or_built_in_or_fails(suite, tmp_path, names
 
 
 def test_in_a_container_a_module_that_may_be_built_in_is_unknown(suite, tmp_path):
-    box = with_driver(docker_box(), "nvidia", "570.133.20")
+    box = with_module(docker_box(), "nvidia", "570.133.20")
     for names, verdict in (
         ('"nvidia"', "pass"),
         ('"nvidia", "fuse"', "unknown"),
@@ -162,17 +162,17 @@ def test_in_a_container_a_module_that_may_be_built_in_is_unknown(suite, tmp_path
 
 
 def test_two_drivers_that_hold_devices_are_noted(suite, tmp_path):
-    box = with_driver(h100_box(), "nouveau", "", "0000:01:00.1")
+    box = with_module(h100_box(), "nouveau", "", "0000:01:00.1")
     profile = '[hardware]\nkernel_modules = ["nvidia"]\n'
     found = rehearse(suite, tmp_path / "a", box, profile).finding(MODULES)
     assert found["verdict"] == "pass"
     assert any("nouveau and nvidia both hold devices" in note for note in found["notes"])
-    idle = with_driver(h100_box(), "nouveau", "")
+    idle = with_module(h100_box(), "nouveau", "")
     assert rehearse(suite, tmp_path / "b", idle, profile).finding(MODULES)["notes"] == []
 
 
 def test_a_driver_is_counted_by_the_devices_that_it_holds(suite, tmp_path):
-    box = with_driver(h100_box(), "vfio_pci", "0.2", "0000:5c:00.0", "0000:5c:00.1")
+    box = with_module(h100_box(), "vfio_pci", "0.2", "0000:5c:00.0", "0000:5c:00.1")
     box.put("/sys/bus/pci/drivers/vfio-pci/new_id", "")
     drivers = {
         row["name"]: (row["version"], row["devices_count"])

@@ -364,6 +364,8 @@ def plain_box(cpus: int = 8) -> Box:
     box.put("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids\n")
     box.group("/sys/fs/cgroup", effective=f"0-{cpus - 1}" if cpus > 1 else "0")
     box.process(PID, "pytest", parent=1, cgroup="0::/\n", allowed=f"0-{cpus - 1}")
+    with_processor(box, cpus)
+    with_nodes(box, f"0-{cpus - 1}")
     return shared_memory(box, 270 * 10**9)
 
 
@@ -430,10 +432,10 @@ def add_gpu(
             f"/proc/driver/nvidia/gpus/{address}/information",
             f"Model: \t\t {model}\nIRQ:   \t\t 411\nGPU UUID: \t {uuid}\nBus Type: \t PCIe\n",
         )
-    return box
+    return with_driver(box, address, "nvidia" if vendor == "0x10de" else "amdgpu")
 
 
-def with_driver(box: Box, name: str, version: str, *addresses: str) -> Box:
+def with_module(box: Box, name: str, version: str, *addresses: str) -> Box:
     """Load a kernel module, which may hold devices on PCI."""
     box.put(f"/sys/module/{name}/initstate", "live\n")
     if version:
@@ -453,11 +455,12 @@ NVIDIA_VERSION = (
 
 def h100_box() -> Box:
     """Bare metal with eight H100."""
-    box = plain_box(16).put("/proc/driver/nvidia/version", NVIDIA_VERSION)
-    with_driver(box, "nvidia_uvm", "570.133.20")
+    box = with_nodes(plain_box(16), "0-3,8-11", "4-7,12-15")
+    box.put("/proc/driver/nvidia/version", NVIDIA_VERSION)
+    with_module(box, "nvidia_uvm", "570.133.20")
     for number in range(8):
         address = f"0000:{0x18 + 0x11 * number:02x}:00.0"
-        with_driver(box, "nvidia", "570.133.20", address)
+        with_module(box, "nvidia", "570.133.20", address)
         add_gpu(
             box,
             address,
@@ -467,6 +470,7 @@ def h100_box() -> Box:
             uuid=f"GPU-00000000-0000-4000-8000-00000000000{number}",
         )
         add_rdma(box, f"mlx5_{number}", number=number)
+        box.put(f"/sys/bus/pci/devices/{address}/numa_node", f"{number // 4}\n")
     return _with_limits(box, PID, limits=limits_text())
 
 
@@ -477,9 +481,10 @@ def cloud_vm() -> Box:
     box.put(f"{dmi}/sys_vendor", "Amazon EC2\n").put(f"{dmi}/product_name", "g6.xlarge\n")
     box.drop(f"{dmi}/board_serial", f"{dmi}/product_uuid")
     info = str(box.files["/proc/cpuinfo"]).replace("apic sep", "apic sep hypervisor")
+    without_scaling(box)
     box.put("/proc/cpuinfo", info)
     box.put("/proc/driver/nvidia/version", NVIDIA_VERSION)
-    with_driver(box, "nvidia", "570.133.20", "0000:31:00.0")
+    with_module(box, "nvidia", "570.133.20", "0000:31:00.0")
     return add_gpu(
         box,
         "0000:31:00.0",
@@ -513,6 +518,7 @@ def arm_board() -> Box:
     box = plain_box(4).cpus(4, smt=1).drop("/sys/class/dmi", "/sys/bus/pci", "/sys/devices/pci")
     box.drop("/sys/class/rtc", "/sys/class/iommu")
     box.drop("/sys/block/", "/sys/class/block/", "/sys/dev/block/")
+    with_arm_processor(box, 4)
     box.recorded["uname"] = {"machine": "aarch64", "release": "6.6.31+rpt-rpi-2712", "node": "pi"}
     box.put(
         "/proc/version",
@@ -522,7 +528,9 @@ def arm_board() -> Box:
     box.put(
         "/proc/cpuinfo",
         "".join(
-            f"processor\t: {n}\nCPU implementer\t: 0x41\nCPU part\t: 0xd0b\n\n" for n in range(4)
+            f"processor\t: {n}\nFeatures\t: {ARM_FEATURES}\nCPU implementer\t: 0x41\n"
+            "CPU part\t: 0xd0b\n\n"
+            for n in range(4)
         )
         + "Model\t\t: Raspberry Pi 5 Model B Rev 1.0\n",
     )
@@ -545,7 +553,8 @@ def arm_board() -> Box:
 
 def wsl_box() -> Box:
     """Linux under Windows: no DMI, a driver without a PCI device of NVIDIA's."""
-    box = plain_box(8).drop("/sys/class/dmi", "/sys/class/rtc", "/run/chrony")
+    box = without_scaling(plain_box(8)).put("/dev/dxg", "")
+    box.drop("/sys/class/dmi", "/sys/class/rtc", "/run/chrony")
     box.recorded["adjtimex"] = {"status": 0x40, "maxerror": 16_000_000, "esterror": 16_000_000}
     box.recorded["uname"]["release"] = "5.15.153.1-microsoft-standard-WSL2"
     box.put(
@@ -562,10 +571,105 @@ def wsl_box() -> Box:
 
 def amd_box() -> Box:
     """Bare metal with four MI300X."""
-    box = with_driver(plain_box(16), "amdgpu", "", *(f"0000:{5 + n:02x}:00.0" for n in range(4)))
+    box = with_nodes(plain_box(16), "0-3,8-11", "4-7,12-15")
+    with_module(box, "amdgpu", "", *(f"0000:{5 + n:02x}:00.0" for n in range(4)))
     for number in range(4):
-        add_gpu(box, f"0000:{5 + number:02x}:00.0", vendor="0x1002", device="0x74a1")
+        address = f"0000:{5 + number:02x}:00.0"
+        add_gpu(box, address, vendor="0x1002", device="0x74a1")
+        with_kfd_node(box, 2 + number, address, gfx=90402)
+        box.put(f"/sys/bus/pci/devices/{address}/numa_node", f"{number // 2}\n")
+        box.put(f"/sys/bus/pci/devices/{address}/unique_id", f"5a{number:014x}\n")
+    for number in range(2):
+        box.put(f"{KFD}/{number}/properties", "cpu_cores_count 8\nsimd_count 0\nlocation_id 0\n")
     return box
+
+
+# What the probes of the processor, of NUMA and of GPUs read
+
+CPUS = "/sys/devices/system/cpu"
+NODES = "/sys/devices/system/node"
+KFD = "/sys/class/kfd/kfd/topology/nodes"
+FEATURES = "fpu sse4_2 avx2 f16c fma avx512f avx512_vnni avx512_bf16 amx_tile amx_int8 amx_bf16"
+ARM_FEATURES = "fp asimd evtstrm aes crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp"
+
+
+def with_processor(box: Box, cpus: int, *, driver: str = "intel_pstate") -> Box:
+    """Add what Linux shows of an x86 processor on bare metal, beside its topology."""
+    _with_cpus(box, cpus, driver=driver, governor="powersave", khz=3_800_000)
+    box.put("/proc/cmdline", "BOOT_IMAGE=/boot/vmlinuz-6.8.0-31-generic root=/dev/sda1 ro quiet\n")
+    info = str(box.files["/proc/cpuinfo"]).replace("apic sep\n", f"apic sep {FEATURES}\n")
+    box.put("/proc/cpuinfo", info)
+    for cpu in range(cpus):
+        for name in ("core_throttle_count", "package_throttle_count"):
+            box.put(f"{CPUS}/cpu{cpu}/thermal_throttle/{name}", "3\n")
+    return box
+
+
+def with_arm_processor(box: Box, cpus: int) -> Box:
+    """Add what Linux shows of the processor of an Arm board."""
+    _with_cpus(box, cpus, driver="cpufreq-dt", governor="ondemand", khz=2_400_000)
+    return box.put(f"{CPUS}/smt/control", "notimplemented\n")
+
+
+def _with_cpus(box: Box, cpus: int, *, driver: str, governor: str, khz: int) -> Box:
+    box.put(f"{CPUS}/present", f"0-{cpus - 1}\n").put(f"{CPUS}/smt/control", "on\n")
+    for cpu in range(cpus):
+        box.put(f"{CPUS}/cpu{cpu}/topology/physical_package_id", "0\n")
+        folder = f"{CPUS}/cpu{cpu}/cpufreq"
+        box.put(f"{folder}/scaling_driver", f"{driver}\n")
+        box.put(f"{folder}/scaling_governor", f"{governor}\n")
+        box.put(f"{folder}/scaling_max_freq", f"{khz}\n")
+        box.put(f"{folder}/cpuinfo_max_freq", f"{khz}\n")
+    return box
+
+
+def without_scaling(box: Box) -> Box:
+    """Take away what a hypervisor keeps for itself."""
+    for path in list(box.files):
+        if "/cpufreq/" in path or "/thermal_throttle/" in path:
+            del box.files[path]
+    return box
+
+
+def with_nodes(box: Box, *cpu_lists: str, kib: int = 527_935_488) -> Box:
+    """Divide CPUs and memory, as much for each, into NUMA nodes."""
+    box.drop(f"{NODES}/").put("/proc/sys/kernel/numa_balancing", "0\n")
+    numbers = f"0-{len(cpu_lists) - 1}\n" if len(cpu_lists) > 1 else "0\n"
+    box.put(f"{NODES}/has_cpu", numbers).put(f"{NODES}/online", numbers)
+    for node, cpus in enumerate(cpu_lists):
+        with_node(box, node, cpus, kib // len(cpu_lists))
+    return box
+
+
+def with_node(box: Box, node: int, cpus: str, kib: int) -> Box:
+    """Add one NUMA node."""
+    box.put(f"{NODES}/node{node}/cpulist", f"{cpus}\n")
+    box.put(f"{NODES}/node{node}/distance", "10 21\n")
+    text = f"Node {node} MemTotal:       {kib} kB\nNode {node} MemFree:        {kib // 2} kB\n"
+    return box.put(f"{NODES}/node{node}/meminfo", text)
+
+
+def with_driver(box: Box, address: str, driver: str) -> Box:
+    """Have a GPU held by a driver; by none, where that is empty."""
+    link = f"/sys/bus/pci/devices/{address}/driver"
+    box.links.pop(link, None)
+    if driver:
+        box.put(f"/sys/module/{driver.replace('-', '_')}/initstate", "live\n")
+        box.link(link, f"../../../bus/pci/drivers/{driver}")
+    box.put(f"/sys/bus/pci/devices/{address}/driver_override", "(null)\n")
+    return box.put(f"/sys/bus/pci/devices/{address}/numa_node", "0\n")
+
+
+def with_kfd_node(box: Box, node: int, address: str, *, gfx: int) -> Box:
+    """Have AMD's compute driver list a GPU."""
+    domain, bus, rest = address.split(":")
+    slot, function = rest.split(".")
+    location = int(bus, 16) << 8 | int(slot, 16) << 3 | int(function)
+    return box.put(
+        f"{KFD}/{node}/properties",
+        f"cpu_cores_count 0\nsimd_count 1216\nlocation_id {location}\ndomain {int(domain, 16)}\n"
+        f"gfx_target_version {gfx}\n",
+    )
 
 
 # Running the suite

@@ -15,7 +15,8 @@ NAME = Measure(quantity="name", unit="")
 """A name that was seen may be accepted; it has to be the same again."""
 
 
-def _same_text(what: str, seen: str | Unseen, wanted: str, *, same: bool) -> Judgement:
+def same_text(what: str, seen: str | Unseen, wanted: str, *, same: bool) -> Judgement:
+    """Judge a name that has to be the same."""
     if isinstance(seen, Unseen):
         says = f"{what} not seen: {seen}"
         return unknown(Reason.NOT_OBSERVABLE, says, remedy=seen.remedy, unseen=seen)
@@ -46,7 +47,7 @@ def architecture_as_declared(seen: Identity, wanted: str) -> Judgement:
     What to do: check that you are on the box that --host names.
     """
     here = seen.architecture
-    return _same_text("architecture", here, wanted, same=here == wanted)
+    return same_text("architecture", here, wanted, same=here == wanted)
 
 
 @check(
@@ -67,7 +68,7 @@ def product_as_declared(seen: Identity, wanted: str) -> Judgement:
     after a planned swap of the board, correct the profile.
     """
     here = seen.product_name
-    return _same_text("product", here, wanted, same=here == wanted)
+    return same_text("product", here, wanted, same=here == wanted)
 
 
 @check(
@@ -88,7 +89,7 @@ def virtualization_as_declared(seen: Identity, wanted: str) -> Judgement:
     """
     here = seen.hypervisor
     any_vm = wanted == "vm" and here != "none"
-    return _same_text("virtualization", here, wanted, same=here == wanted or any_vm)
+    return same_text("virtualization", here, wanted, same=here == wanted or any_vm)
 
 
 @check(
@@ -109,4 +110,4 @@ def container_as_declared(seen: Identity, wanted: str) -> Judgement:
     """
     here = seen.container
     any_kind = wanted == "any" and here != "none"
-    return _same_text("container", here, wanted, same=here == wanted or any_kind)
+    return same_text("container", here, wanted, same=here == wanted or any_kind)

@@ -62,7 +62,7 @@ def read_cpu(world: World, place: Place) -> Cpu | Unseen:
         place=str(place),
         process=found.text,
         host_cpus=host,
-        host_cores=_host_cores(world) or host,
+        host_cores=host_cores(world) or host,
         effective_cpus=limits[0].cpus,
         affinity_cpus=affinity,
         limits=tuple(limits),
@@ -89,7 +89,7 @@ def host_cpus(world: World) -> int | Unseen:
     return count_cpus(online) or Unseen(Blind.MALFORMED, f"cpu/online: {online[:40]}")
 
 
-def _host_cores(world: World) -> int | None:
+def host_cores(world: World) -> int | None:
     """Count physical cores: groups of CPUs that share one."""
     root = "/sys/devices/system/cpu"
     names = world.names(root)

@@ -16,7 +16,10 @@ from checks.machine.facts import (
 
 _DISPLAY_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
 """VGA, 3-D, other display controllers, and processing accelerators."""
-_GPU_VENDORS = ("0x10de", "0x1002")
+NVIDIA = "0x10de"
+_GPU_VENDORS = (NVIDIA, "0x1002")
+PCI = "/sys/bus/pci/devices"
+NVIDIA_GPUS = "/proc/driver/nvidia/gpus"
 
 
 @probe("machine.devices", sees=Devices, always=True)
@@ -31,39 +34,51 @@ def read_devices(world: World, _: None = None) -> Devices:
     )
 
 
-def _gpus(world: World) -> tuple[Device, ...] | Unseen:
-    root = "/sys/bus/pci/devices"
-    addresses = world.names(root)
+def gpus_on_the_bus(world: World) -> list[tuple[str, str]] | Unseen:
+    """List the address and the vendor of each GPU on the PCI bus."""
+    addresses = world.names(PCI)
     if isinstance(addresses, Unseen):
         if addresses.reason is Blind.ABSENT and not isinstance(world.names("/sys"), Unseen):
-            return ()  # a machine without a PCI bus has no GPU on it
+            return []  # a machine without a PCI bus has no GPU on it
         return addresses
-    found: list[Device] = []
+    found = []
     for address in addresses:
-        vendor = world.line(f"{root}/{address}/vendor")
-        kind = world.line(f"{root}/{address}/class")
-        if vendor not in _GPU_VENDORS or str(kind)[:6] not in _DISPLAY_CLASSES:
-            continue
-        about = world.read(f"/proc/driver/nvidia/gpus/{address}/information")
-        found.append(
-            Device(
-                # not a running number: with one card gone, all behind it would seem replaced
-                slot=address,
-                kind={
-                    "vendor": vendor,
-                    "device": world.line(f"{root}/{address}/device"),
-                    "subsystem": world.line(f"{root}/{address}/subsystem_device"),
-                    "model": _information(about, "Model", vendor),
-                },
-                identity={"uuid": _information(about, "GPU UUID", vendor)},
-            )
+        vendor = world.line(f"{PCI}/{address}/vendor")
+        kind = world.line(f"{PCI}/{address}/class")
+        if vendor in _GPU_VENDORS and str(kind)[:6] in _DISPLAY_CLASSES:
+            found.append((address, str(vendor)))
+    return found
+
+
+def _gpus(world: World) -> tuple[Device, ...] | Unseen:
+    found = gpus_on_the_bus(world)
+    if isinstance(found, Unseen):
+        return found
+    return tuple(
+        Device(
+            # not a running number: with one card gone, all behind it would seem replaced
+            slot=address,
+            kind={
+                "vendor": vendor,
+                "device": world.line(f"{PCI}/{address}/device"),
+                "subsystem": world.line(f"{PCI}/{address}/subsystem_device"),
+                "model": _information(world, address, "Model", vendor),
+            },
+            identity={"uuid": _information(world, address, "GPU UUID", vendor)},
         )
-    return tuple(found)
+        for address, vendor in found
+    )
 
 
-def _information(text: str | Unseen, key: str, vendor: Field) -> Field:
-    if vendor != "0x10de":
+def _information(world: World, address: str, key: str, vendor: str) -> Field:
+    if vendor != NVIDIA:
         return Unseen(Blind.UNSUPPORTED, "read by this version for NVIDIA only")
+    return nvidia_information(world, address, key)
+
+
+def nvidia_information(world: World, address: str, key: str, *, root: str = NVIDIA_GPUS) -> Field:
+    """Read what NVIDIA's driver says of one of its GPUs."""
+    text = world.read(f"{root}/{address}/information")
     if isinstance(text, Unseen):
         return text
     found = re.search(rf"^{key}\s*:\s*(\S.*)$", text, re.MULTILINE)
