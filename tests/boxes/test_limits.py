@@ -9,10 +9,10 @@ import pytest
 from tests.support.boxes import (
     DOCKER,
     ENGINE,
+    EVERYTHING,
     ID,
     PID,
     PREFLIGHT,
-    ROOT,
     SWAPS,
     Box,
     _with_limits,
@@ -63,7 +63,7 @@ MEMLOCK = "machine.limits.memlock"
         ("unlimited", {}, True, "pass"),
         ("68719476736", {}, True, "pass"),
         ("8388608", {}, False, "not-applicable"),
-        ("8388608", {"capabilities": ROOT, "uid": 0}, True, "pass"),
+        ("8388608", {"capabilities": EVERYTHING, "uid": 0}, True, "pass"),
         ("8388608", {"capabilities": DOCKER, "uid": 0}, True, "fail"),
     ],
 )
@@ -86,7 +86,7 @@ def test_the_public_report_of_8_mib_with_rdma_in_sysfs_alone_fails(suite, tmp_pa
 
 
 def test_rights_of_a_user_namespace_do_not_lift_the_limit_of_locked_memory(suite, tmp_path):
-    box = add_rdma(_with_limits(plain_box(), PID, capabilities=ROOT, uid=0), "mlx5_0")
+    box = add_rdma(_with_limits(plain_box(), PID, capabilities=EVERYTHING, uid=0), "mlx5_0")
     box.put(f"/proc/{PID}/uid_map", "         0     100000      65536\n")
     assert judged(suite, tmp_path, box, MEMLOCK)["verdict"] == "fail"
 

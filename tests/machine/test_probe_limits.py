@@ -30,9 +30,9 @@ from checks.machine.probe.rdma import read_rdma
 from tests.support.boxes import (
     DOCKER,
     ENGINE,
+    EVERYTHING,
     ID,
     PID,
-    ROOT,
     Box,
     _with_limits,
     add_rdma,
@@ -137,7 +137,7 @@ def test_the_limits_of_a_real_process_are_its_own():
     ("bits", "names"),
     [
         ("0000000000000000", ()),
-        (ROOT, ("ipc_lock", "sys_admin", "sys_resource")),
+        (EVERYTHING, ("ipc_lock", "sys_admin", "sys_resource")),
         (DOCKER, ()),
         ("0000000000004000", ("ipc_lock",)),
         ("0000000000008000", ()),

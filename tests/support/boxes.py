@@ -196,7 +196,7 @@ class Box:
 
 
 USER = "0000000000000000"
-ROOT = "000001ffffffffff"
+EVERYTHING = "000001ffffffffff"
 """Capabilities of a user, and of root outside of any container, as CapEff shows them."""
 DOCKER = "00000000a80425fb"
 """Those that Docker leaves to root: CAP_IPC_LOCK is none of them."""
