@@ -13,17 +13,38 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.boxes import Box, Run, Suite, h100_box
+from tests.support.boxes import ROOT, V2, Box, Run, Suite, h100_box
 
 DMI = "/sys/class/dmi/id"
-BOARD = {f"machine.identity.{name} [box]" for name in ("architecture", "product", "virtualization")}
+DISK = "/sys/devices/pci0000:00/0000:00:1d.0/0000:01:00.0/nvme/nvme0/nvme0n1"
+DISK_SLOT = "disk[0000:01:00.0 n1]"
+CARD_SLOT = "gpu[0000:3a:00.0]"
+CARDS = [f"0000:{0x18 + 0x11 * number:02x}:00.0" for number in range(8)]
+
+
+def of(area: str, *names: str, subjects: tuple[str, ...] = ("box",)) -> set[str]:
+    return {f"machine.{area}.{name} [{subject}]" for name in names for subject in subjects}
+
+
+PLACES = ("this", "chat")
+FOLDERS = ("model-cache", "tmp", "ledgers")
+NODES = of("numa", "nodes")
+LIMITS = of("limits", "memlock", "pids", subjects=PLACES)
+BOARD = of("identity", "architecture", "product", "virtualization") | of("clock", "rtc") | NODES
+BOARD |= of("cpu", "throttling")
 """What rests on the board."""
-CPU = {"machine.cpu.threads [chat]"}
-DISKS = {
-    f"machine.disk.{name} [{folder}]"
-    for name in ("free", "inodes")
-    for folder in ("model-cache", "tmp", "ledgers")
-}
+CPU = (
+    of("cpu", "count", "governor", "throttling") | of("cpu", "threads", subjects=("chat",)) | NODES
+)
+CPU |= of("limits", "pids", subjects=PLACES)
+MEMORY = of("memory", "total") | NODES
+DISKS = of("disk", "free", "inodes", "filesystem", subjects=FOLDERS)
+CONTAINER = of("identity", "container") | of("cpu", "threads", subjects=("chat",)) | LIMITS
+CONTAINER |= of("leftovers", "mps")
+ALL_CARDS = of("devices", "gpus") | of("leftovers", "visibility", subjects=PLACES)
+"""What was said of all cards together."""
+ONE_CARD = of("devices", "driver", subjects=("0000:3a:00.0",)) | ALL_CARDS
+DRIVER = of("devices", "driver", subjects=tuple(CARDS)) | of("kernel", "modules")
 PROFILE = """
 [hardware]
 architecture = "x86_64"
@@ -31,6 +52,10 @@ product_name = "PowerEdge XE9680"
 virtualization = "none"
 container = "none"
 memory_total_bytes = 549_755_813_888
+cpus = 16
+gpus = 8
+kernel_parameters = ["quiet"]
+kernel_modules = ["nvidia"]
 [paths]
 tmp_free_min_bytes = 1_000
 [[serve]]
@@ -57,6 +82,7 @@ class Swap:
     unknown: set[str] = field(default_factory=set)
 
 
+MODEL = "/home/user/.cache/huggingface/hub/models--example-org--chat-8b"
 CARD = "/proc/driver/nvidia/gpus/0000:3a:00.0/information"
 
 
@@ -101,29 +127,27 @@ SWAPS = {
     "cpu, another kind": Swap(
         edit("/proc/cpuinfo", "Platinum 8480+", "Platinum 8592+"), changed={"cpu"}, struck=CPU
     ),
-    "memory, identical": Swap(
-        lambda box: dimms(box, "S9"), changed={"memory"}, struck={"machine.memory.total [box]"}
-    ),
+    "memory, identical": Swap(lambda box: dimms(box, "S9"), changed={"memory"}, struck=MEMORY),
     "memory, another kind": Swap(
         lambda box: blocks(box, 128),
         changed={"memory"},
-        struck={"machine.memory.total [box]"},
+        struck=MEMORY,
         fails={"machine.memory.total [box]"},
     ),
     "memory, unreadable identity": Swap(drop("/sys/firmware/dmi/entries"), blind={"memory"}),
     "disk, identical": Swap(
-        put("/sys/block/nvme0n1/wwid", "eui.another\n"), changed={"disk[nvme0n1]"}, struck=DISKS
+        put(f"{DISK}/wwid", "eui.another\n"), changed={DISK_SLOT}, struck=DISKS
     ),
     "disk, another kind": Swap(
         every(
-            put("/sys/block/nvme0n1/wwid", "eui.another\n"),
-            put("/sys/block/nvme0n1/device/model", "KIOXIA KCD8XPUG3T84\n"),
+            put(f"{DISK}/wwid", "eui.another\n"),
+            put(f"{DISK}/device/model", "KIOXIA KCD8XPUG3T84\n"),
         ),
-        changed={"disk[nvme0n1]"},
+        changed={DISK_SLOT},
         struck=DISKS,
     ),
-    "disk, unreadable identity": Swap(drop("/sys/block/nvme0n1/wwid"), blind={"disk[nvme0n1]"}),
-    "disk, no list": Swap(drop("/sys/block"), blind={"disk", "disk[nvme0n1]"}),
+    "disk, unreadable identity": Swap(drop(f"{DISK}/wwid"), blind={DISK_SLOT}),
+    "disk, no list": Swap(drop("/sys/block"), blind={"disk", DISK_SLOT}),
     "nic, identical": Swap(
         put("/sys/class/net/eno1/address", "02:00:00:00:00:99\n"), changed={"nic[eno1]"}
     ),
@@ -133,11 +157,15 @@ SWAPS = {
     ),
     "nic, unreadable identity": Swap(drop("/sys/class/net/eno1/address"), blind={"nic[eno1]"}),
     "driver, another version": Swap(
-        edit("/proc/driver/nvidia/version", "570.133.20", "580.65.06"), changed={"driver"}
+        edit("/proc/driver/nvidia/version", "570.133.20", "580.65.06"),
+        changed={"driver"},
+        struck=DRIVER,
     ),
     "driver, unreadable": Swap(put("/proc/driver/nvidia/version", "?\n"), blind={"driver"}),
     "kernel, another version": Swap(
-        lambda box: box.recorded["uname"].update(release="6.8.0-60-generic"), changed={"kernel"}
+        lambda box: box.recorded["uname"].update(release="6.8.0-60-generic"),
+        changed={"kernel"},
+        struck=of("cpu", "governor") | of("kernel", "modules"),
     ),
     "kernel, unreadable": Swap(
         lambda box: box.recorded["uname"].update(release=""), blind={"kernel"}
@@ -149,7 +177,7 @@ SWAPS = {
     "container, another kind": Swap(
         put("/.dockerenv", ""),
         changed={"container"},
-        struck={"machine.identity.container [box]"} | CPU,
+        struck=CONTAINER,
         fails={"machine.identity.container [box]"},
     ),
     "container, unreadable": Swap(
@@ -157,17 +185,45 @@ SWAPS = {
         blind={"container"},
         unknown={"machine.identity.container [box]"},
     ),
-    "gpu, identical": Swap(edit(CARD, "000002", "000099"), changed={"gpu[0000:3a:00.0]"}),
+    "gpu, identical": Swap(edit(CARD, "000002", "000099"), changed={CARD_SLOT}, struck=ONE_CARD),
     "gpu, another kind": Swap(
         every(
             edit(CARD, "000002", "000099"),
             put("/sys/bus/pci/devices/0000:3a:00.0/device", "0x2335\n"),
         ),
-        changed={"gpu[0000:3a:00.0]"},
+        changed={CARD_SLOT},
+        struck=ONE_CARD,
     ),
-    "gpu, unreadable identity": Swap(drop(CARD), blind={"gpu[0000:3a:00.0]"}),
+    "gpu, unreadable identity": Swap(
+        edit(CARD, "GPU-00000000-0000-4000-8000-000000000002", "GPU-????????-????-????"),
+        blind={CARD_SLOT},
+    ),
     "gpu, gone": Swap(
-        drop("/sys/bus/pci/devices/0000:3a:00.0", CARD), changed={"gpu[0000:3a:00.0]"}
+        drop("/sys/bus/pci/devices/0000:3a:00.0", CARD),
+        changed={CARD_SLOT},
+        struck=ONE_CARD,
+        fails=of("devices", "gpus"),
+    ),
+    "settings, another": Swap(
+        edit("/proc/cmdline", "quiet", "quiet nosmt"),
+        changed={"settings"},
+        struck=of("kernel", "parameters"),
+    ),
+    "settings, unreadable": Swap(
+        drop("/proc/cmdline", "/sys/kernel/mm/transparent_hugepage"),
+        blind={"settings"},
+        unknown=of("kernel", "parameters"),
+    ),
+    "model, another revision": Swap(
+        put(f"{MODEL}/refs/main", "b" * 40 + "\n"), changed={"model[example-org/chat-8b]"}
+    ),
+    "model, unreadable": Swap(
+        put(f"{MODEL}/refs/main", "\n"), blind={"model[example-org/chat-8b]"}
+    ),
+    "cache, another file system": Swap(
+        lambda box: box.mounts(V2, root=ROOT.replace("ext4", "xfs")),
+        changed={"cache"},
+        struck=of("disk", "locks", subjects=("model-cache",)),
     ),
     "nothing": Swap(lambda _: None),
 }
@@ -195,7 +251,7 @@ def whole_box() -> Box:
     box = h100_box()
     dimms(box, "S2")
     blocks(box, 256)
-    return box
+    return box.put(f"{MODEL}/refs/main", "a" * 40 + "\n")
 
 
 def run(suite: Suite, folder: Path, box: Box, *words: object, profile: str = PROFILE) -> Run:
@@ -318,17 +374,16 @@ def test_the_old_part_brings_its_verdicts_back(suite, tmp_path):
     assert "without load" in words
     # in between a run in which nothing happens
     still = run(suite, tmp_path / "still", replaced, "--baseline", well.ledger_path)
-    assert named(still.ledger["since"]["struck_out"]) == {"machine.memory.total [box]"}
+    assert named(still.ledger["since"]["struck_out"]) == MEMORY
     assert "with fails of machine.memory.total [box]" in " ".join(still.out.split())
     assert " ticket " not in still.out
     back = run(suite, tmp_path / "back", whole_box(), "--baseline", still.ledger_path)
     since = back.ledger["since"]
-    assert [(row["check"], row["verdict"]) for row in since["returned"]] == [
-        ("machine.memory.total", "fail")
-    ]
+    returned = {row["check"]: row["verdict"] for row in since["returned"]}
+    assert returned == {"machine.memory.total": "fail", "machine.numa.nodes": "pass"}
     assert "counts again: memory is back" in " ".join(back.out.split())
-    assert named(since["struck_out"]) == {"machine.memory.total [box]"}
-    assert since["struck_out"][0]["verdict"] == "pass"
+    assert named(since["struck_out"]) == MEMORY
+    assert {row["verdict"] for row in since["struck_out"]} == {"pass"}
 
 
 def test_a_new_disk_is_told_to_bring_the_tickets_ledger(suite, tmp_path):

@@ -596,7 +596,6 @@ ARM_FEATURES = "fp asimd evtstrm aes crc32 atomics fphp asimdhp cpuid asimdrdm l
 def with_processor(box: Box, cpus: int, *, driver: str = "intel_pstate") -> Box:
     """Add what Linux shows of an x86 processor on bare metal, beside its topology."""
     _with_cpus(box, cpus, driver=driver, governor="powersave", khz=3_800_000)
-    box.put("/proc/cmdline", "BOOT_IMAGE=/boot/vmlinuz-6.8.0-31-generic root=/dev/sda1 ro quiet\n")
     info = str(box.files["/proc/cpuinfo"]).replace("apic sep\n", f"apic sep {FEATURES}\n")
     box.put("/proc/cpuinfo", info)
     for cpu in range(cpus):

@@ -347,7 +347,7 @@ def _mps(expected: Expected) -> Iterator[Case[bool | None]]:
     "machine.leftovers.mps",
     sees=(Mps, Gpus, Identity),
     cases=_mps,
-    premise=("gpu", "container"),
+    premise=("container",),
     causes={
         "mps-running": "NVIDIA's Multi-Process Service runs, and the profile says that it does not",
         "mps-not-running": "the profile wants NVIDIA's Multi-Process Service, and it does not run",

@@ -297,8 +297,10 @@ def read_cache(world: World, target: FolderTarget) -> ModelCache | Unseen:
     )
 
 
-def _origin(world: World, mount: Mount) -> str:
+def _origin(world: World, mount: Mount) -> Field:
     disks = disks_of(world, mount)
+    if isinstance(disks, Unseen) and mount.source.startswith("/dev/"):
+        return disks  # the kernel's own names change, and would seem another disk
     return " ".join(disks) if disks and not isinstance(disks, Unseen) else mount.source
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from checks.core.facts import Blind, Field, Unseen
 from checks.core.registry import probe
 from checks.core.world import LARGEST_READ_BYTES, World
+from checks.machine.cmdline import parameters
 from checks.machine.cpulist import count_cpus, cpus_of
 from checks.machine.facts import (
     Processor,
@@ -84,10 +85,10 @@ def _smt(world: World) -> Field:
 
 
 def _kernel_words(world: World) -> tuple[str, ...] | Unseen:
-    text = world.read("/proc/cmdline")
-    if isinstance(text, Unseen):
-        return text
-    words = [word for word in text.split() if _LIMITING.fullmatch(word)]
+    found = parameters(world)
+    if isinstance(found, Unseen):
+        return found
+    words = [word for word in found if _LIMITING.fullmatch(word)]
     return tuple(word[:_LONGEST_WORD] for word in words[:_MOST_WORDS])
 
 
