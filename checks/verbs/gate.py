@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TextIO, TypeVar
 
 from checks.core.codec import Json
 from checks.core.errors import BusyError, LedgerError, PreflightError, StoreError, UsageError
@@ -95,23 +95,18 @@ def start(words: Sequence[str]) -> int:
         from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
 
         text = redact_text(str(error), ENVIRONMENT_SECRETS)
-        _tell(sys.stderr, 2, fitted("preflight gate: {}", text))
+        _tell(sys.stderr, fitted("preflight gate: {}", text))
         return USAGE
-    _tell(sys.stdout, 1, answer.line)
+    _tell(sys.stdout, answer.line)
     return answer.code
 
 
-def _tell(stream: Any, descriptor: int, line: str) -> None:  # noqa: ANN401 - None where it is closed
+def _tell(stream: TextIO | None, line: str) -> None:
     """Write the line; whether anybody reads it does not change the answer."""
-    try:
-        if stream is not None:
+    if stream is not None:  # as it is where a shell has closed it
+        with suppress(OSError):
             stream.write(f"{line}\n")
             stream.flush()
-    except OSError:
-        # else the interpreter would try again on its way out, and end with a code of its own
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, descriptor)
-        os.close(nowhere)
 
 
 def fitted(form: str, *names: str) -> str:
