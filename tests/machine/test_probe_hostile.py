@@ -114,6 +114,7 @@ def version_2_box() -> Box:
     add_gpu(box, "0000:18:00.0", vendor="0x10de", device="0x2330", model="H100", uuid="GPU-1")
     box.group(f"{CGROUP}/system.slice", cpu_max="max 100000", effective="0-7")
     box.group(f"{CGROUP}{path}", cpu_max="400000 100000", cpu_stat="nr_periods 4\nnr_throttled 1")
+    box.group(f"{CGROUP}{path}", pids="4096", pids_used="40")
     box.put(f"{CGROUP}/memory.max", f"{2**39}\n").put(f"{CGROUP}/memory.current", "5\n")
     box.put(f"{CGROUP}/memory.stat", "inactive_file 0\n")
     box.put("/sys/devices/system/memory/block_size_bytes", "8000000000\n")
@@ -144,14 +145,19 @@ BOXES = {"version 2": version_2_box, "version 1": version_1_box, "Arm": arm_boar
 # What may not pass where a file makes no sense. `cpu` stands for every place of the profile.
 
 THREADS = tuple(f"machine.cpu.threads[{serve.name}]" for serve in PROFILE.serve)
+PIDS = tuple(f"machine.limits.pids[{serve.name}]" for serve in PROFILE.serve)
 QUOTA_1 = f"{CGROUP}/cpu,cpuacct/system.slice/llama.service"
 MUST_NOT_PASS: dict[str, tuple[str, ...]] = {
-    "/proc/meminfo": ("machine.memory.total[box]", "machine.memory.available[box]"),
+    "/proc/meminfo": tuple(
+        f"machine.memory.{name}[box]" for name in ("total", "available", "swap")
+    ),
     "/proc/900/status": THREADS,
-    "/proc/900/cgroup": THREADS,
+    "/proc/900/cgroup": THREADS + PIDS,
     "/proc/4242/mountinfo": THREADS,
     f"{CGROUP}/system.slice/llama.service/cpu.max": THREADS,
     f"{CGROUP}/system.slice/cpu.max": THREADS,
+    f"{CGROUP}/system.slice/llama.service/pids.max": PIDS,
+    f"{CGROUP}/system.slice/llama.service/pids.current": PIDS,
     f"{QUOTA_1}/cpu.cfs_quota_us": THREADS,
     f"{QUOTA_1}/cpu.cfs_period_us": THREADS,
     f"{CGROUP}/memory/memory.limit_in_bytes": ("machine.memory.available[box]",),
