@@ -595,6 +595,19 @@ def test_the_reservation_is_named_in_what_is_said_and_in_what_to_do():
     assert none.remedy.endswith("and lower reserved.cpus in the profile; rerun")
 
 
+def test_at_the_edge_of_quota_and_reservation_each_is_named_for_what_it_is():
+    wanted = asks("llama-server", "-t", "14")
+    said = judge.threads_within_cpus(cpu(14.0), replace(wanted, reserved_cpus=4.0))
+    assert said.cause == "threads-on-reserved-cpus"
+    said = judge.threads_within_cpus(cpu(5.0), replace(wanted, reserved_cpus=2.0))
+    assert said.cause == "more-threads-than-cpus"
+    assert "reserved.cpus" not in said.remedy
+    said = judge.threads_within_cpus(cpu(4.0), replace(wanted, reserved_cpus=12.0))
+    assert said.says.endswith("on 4.00 CPUs (/sys/fs/cgroup/a/cpu.max)")
+    said = judge.threads_within_cpus(cpu(14.0), replace(wanted, reserved_cpus=99.0))
+    assert "on 0.00 CPUs" in said.says
+
+
 def test_an_engine_that_is_not_told_takes_the_hosts_cores_beside_what_is_kept_too():
     for reserved, cause in ((8.0, ""), (8.5, "threads-on-reserved-cpus")):
         wanted = replace(asks("llama-server"), reserved_cpus=reserved)
@@ -605,6 +618,10 @@ def test_what_nobody_knows_to_be_an_engine_stays_unknown_beside_what_is_kept():
     wanted = replace(asks("start.sh"), reserved_cpus=99.0, engine="")
     assert judge.threads_within_cpus(cpu(16.0), wanted).verdict is Verdict.UNKNOWN
     assert judge.threads_within_cpus(cpu(4.0), wanted).cause == "default-exceeds-cpus"
+    guess = replace(wanted, reserved_cpus=10.0)  # as many as the quota lets run, more than the rest
+    assert judge.threads_within_cpus(cpu(8.0), guess).verdict is Verdict.UNKNOWN
+    some = replace(asks("bash", "-c", "x -t 12 [redacted]"), reserved_cpus=4.0)
+    assert judge.threads_within_cpus(cpu(16.0), some).verdict is Verdict.UNKNOWN
     cut = replace(asks("bash", "-c", "x -t 13 [redacted]"), reserved_cpus=4.0)
     assert judge.threads_within_cpus(cpu(16.0), cut).cause == "threads-on-reserved-cpus"
 

@@ -25,7 +25,14 @@ from checks.machine.facts import (
     TaskLimit,
 )
 from checks.machine.judge import limits as judge
-from tests.support.judging import GIB, MIB, UNSEEN, expected, passes_nowhere_without_a_number
+from tests.support.judging import (
+    GIB,
+    MIB,
+    UNSEEN,
+    expected,
+    passes_nowhere_without_a_number,
+    same_text,
+)
 
 PASS, FAIL, UNKNOWN, NOT = Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN, Verdict.NOT_APPLICABLE
 NOT_SEEN = Reason.NOT_OBSERVABLE
@@ -87,8 +94,9 @@ def test_limits_of_the_suite_are_not_taken_for_those_of_a_container_to_be_starte
     assert (said.verdict, said.reason) == (UNKNOWN, NOT_SEEN)
     assert said.says.startswith("docker starts it under limits")
     assert "container:ID" in said.remedy
-    inside = EVERY_JUDGE[name](limits(place="container:0123456789ab"), wanted(*IN_DOCKER))
-    assert inside.verdict is PASS
+    assert EVERY_JUDGE[name](limits(place=same_text("this")), wanted(*IN_DOCKER)) == said
+    for place in ("container:0123456789ab", "unit:vllm.service"):
+        assert EVERY_JUDGE[name](limits(place=place), wanted(*IN_DOCKER)).verdict is PASS
     pinned = EVERY_JUDGE[name](limits(), wanted("taskset", "-c", "0-3", "vllm", "-tp", "2"))
     assert pinned.verdict is PASS
 
@@ -202,10 +210,10 @@ def test_a_device_that_shows_no_port_and_one_with_a_second_active_port_carry_wor
 
 def test_whether_a_device_can_be_reached_is_unknown_where_nobody_could_look():
     low = resources(locked=0)
-    said = judge.locked_memory_suffices(
-        limits(resources=low, rdma_openable=UNSEEN), rdma(), wanted()
-    )
-    assert (said.verdict, said.remedy) == (UNKNOWN, UNSEEN.remedy)
+    for reason in set(Blind) - {Blind.NOT_RECORDED}:
+        closed = limits(resources=low, rdma_openable=Unseen(reason, "planted", "look there"))
+        said = judge.locked_memory_suffices(closed, rdma(), wanted())
+        assert (said.verdict, said.remedy) == (UNKNOWN, "look there"), reason
     bare = Unseen(Blind.NOT_RECORDED, "a tree without /dev")
     said = judge.locked_memory_suffices(limits(resources=low, rdma_openable=bare), rdma(), wanted())
     assert said.verdict is FAIL
@@ -218,11 +226,11 @@ def test_a_limit_of_locked_memory_that_was_not_read_is_unknown():
 
 def test_many_devices_are_named_shortly():
     one = rdma().devices[0]
-    many = Rdma(devices=tuple(replace(one, name=f"m{n}") for n in range(5)), left_out_count=4)
+    many = Rdma(devices=tuple(replace(one, name=f"m{n}") for n in range(5)), left_out_count=3)
     said = judge.locked_memory_suffices(limits(resources=resources(locked=0)), many, wanted())
     assert said.observed["rdma_devices_count"] == 5
     assert said.evidence[-1].startswith("RDMA devices: m0 (4: ACTIVE), m1")
-    assert said.evidence[-1].endswith("m2 (4: ACTIVE), 6 more")
+    assert said.evidence[-1].endswith("m2 (4: ACTIVE), 5 more")
 
 
 # Shared memory
@@ -263,6 +271,7 @@ def test_shared_memory_for_several_gpus_is_judged_at_the_default_of_containers(t
 def test_a_file_system_without_a_size_of_its_own_does_not_limit_shared_memory():
     assert shared(0, 0).verdict is PASS
     assert shared(0, 0, least=5).verdict is PASS
+    assert shared(-1, 0).verdict is FAIL
 
 
 @pytest.mark.parametrize(
@@ -387,8 +396,10 @@ def test_without_a_number_the_cpus_of_the_place_are_what_is_started():
             assert said.verdict is verdict, command
             assert said.says.endswith("40 wanted (one for each of its CPUs)")
             assert said.basis is None
-    said = judge.processes_suffice(limits(affinity_cpus=32), wanted())
+    said = judge.processes_suffice(limits(affinity_cpus=32, tasks=tasks((31, 0))), wanted())
     assert said.expected == {"tasks_left_min_count": 32}
+    assert said.says.endswith("32 wanted (one for each of its CPUs)")
+    assert said.basis is None
 
 
 def test_processes_that_nothing_limits_pass():
@@ -510,16 +521,22 @@ def test_what_a_place_holds_itself_matters_only_where_it_decides():
 
 @pytest.mark.parametrize("least", [400, 401])
 def test_kills_are_noted_as_a_rate_and_change_no_verdict(least):
-    killed = Killed(source="/sys/0/memory.events", kills_count=3, up_s=2 * 86_400.0)
+    killed = Killed(source="/sys/0/memory.events", kills_count=3, up_s=1.5 * 86_400)
     seen = grouped((500, 100, 0), killed=killed)
     said = judge.memory_limit_suffices(seen, wanted(least=least))
     assert said.verdict is (PASS if least == 400 else FAIL)
     (note,) = said.notes
     assert note == (
         "the kernel has killed 3 processes there for want of memory (/sys/0/memory.events) since the "
-        "cgroup was made, at most 2.0 days ago: 1.5 a day or more"
+        "cgroup was made, at most 1.5 days ago: 2.0 a day or more"
     )
-    for other in (replace(killed, up_s=UNSEEN), replace(killed, up_s=0.0)):
+    long = replace(killed, up_s=1e6 * 86_400)
+    (note,) = judge.memory_limit_suffices(replace(seen, killed=long), wanted(least=9)).notes
+    assert "at most 1000000.0 days ago" in note
+    short = replace(killed, up_s=0.5)
+    (note,) = judge.memory_limit_suffices(replace(seen, killed=short), wanted(least=9)).notes
+    assert note.endswith("518400.0 a day or more")
+    for other in (replace(killed, up_s=how) for how in (UNSEEN, 0.0, -5.0)):
         (note,) = judge.memory_limit_suffices(replace(seen, killed=other), wanted(least=9)).notes
         assert note.endswith("(/sys/0/memory.events)")
     none = replace(killed, kills_count=0)
@@ -559,6 +576,15 @@ def test_what_is_declared_of_a_model_is_wanted_of_its_place(cases, key):
         assert case.wanted.basis is Basis.INVARIANT
     else:
         assert case.wanted == NotDeclared(fact=f"not declared: serve[].{key}")
+
+
+def test_what_one_model_does_not_declare_leaves_the_next_one_judged():
+    profile = Profile(
+        schema=1, serve=(Serve(name="first"), Serve(name="second", open_files_min_count=9))
+    )
+    first, second = judge._nofile(expected(profile))
+    assert isinstance(first.wanted, NotDeclared)
+    assert second.wanted.source == "h100-1.toml: serve[1].open_files_min_count"
 
 
 # No number is no pass

@@ -25,14 +25,19 @@ from tests.support.trees import BOXES, PROFILE, REGISTRY, Recording, look
 # What may not pass where a file makes no sense. `cpu` stands for every place of the profile.
 
 THREADS = tuple(f"machine.cpu.threads[{serve.name}]" for serve in PROFILE.serve)
+PIDS = tuple(f"machine.limits.pids[{serve.name}]" for serve in PROFILE.serve)
 QUOTA_1 = f"{CGROUP}/cpu,cpuacct/system.slice/llama.service"
 MUST_NOT_PASS: dict[str, tuple[str, ...]] = {
-    "/proc/meminfo": ("machine.memory.total[box]", "machine.memory.available[box]"),
+    "/proc/meminfo": tuple(
+        f"machine.memory.{name}[box]" for name in ("total", "available", "swap")
+    ),
     "/proc/900/status": THREADS,
-    "/proc/900/cgroup": THREADS,
+    "/proc/900/cgroup": THREADS + PIDS,
     "/proc/4242/mountinfo": THREADS,
     f"{CGROUP}/system.slice/llama.service/cpu.max": THREADS,
     f"{CGROUP}/system.slice/cpu.max": THREADS,
+    f"{CGROUP}/system.slice/llama.service/pids.max": PIDS,
+    f"{CGROUP}/system.slice/llama.service/pids.current": PIDS,
     f"{QUOTA_1}/cpu.cfs_quota_us": THREADS,
     f"{QUOTA_1}/cpu.cfs_period_us": THREADS,
     f"{CGROUP}/memory/memory.limit_in_bytes": ("machine.memory.available[box]",),

@@ -126,6 +126,7 @@ def version_2_box() -> Box:
     add_gpu(box, "0000:18:00.0", vendor="0x10de", device="0x2330", model="H100", uuid="GPU-1")
     box.group(f"{CGROUP}/system.slice", cpu_max="max 100000", effective="0-7")
     box.group(f"{CGROUP}{path}", cpu_max="400000 100000", cpu_stat="nr_periods 4\nnr_throttled 1")
+    box.group(f"{CGROUP}{path}", pids="4096", pids_used="40")
     box.put(f"{CGROUP}/memory.max", f"{2**39}\n").put(f"{CGROUP}/memory.current", "5\n")
     box.put(f"{CGROUP}/memory.stat", "inactive_file 0\n")
     box.put("/sys/devices/system/memory/block_size_bytes", "8000000000\n")

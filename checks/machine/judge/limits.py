@@ -115,8 +115,8 @@ def locked_memory_suffices(seen: Limits, rdma: Rdma, wanted: LimitsWanted) -> Ju
     eight of NCCL's buffers, which is the least that it registers to work with another box. A larger
     limit passes, with a note: it is still one. The same error can have other causes; this one is
     named only where the limit is what is read here.
-    What to do: `docker run --ulimit memlock=-1`, `LimitMEMLOCK=infinity` in the unit, or memlock in
-    /etc/security/limits.d and a new login. Check `ulimit -l` inside of what starts the work
+    What to do: `docker run --ulimit memlock=-1`, the capability IPC_LOCK for a pod,
+    `LimitMEMLOCK=infinity` in the unit, or memlock in /etc/security/limits.d and a new login. Check `ulimit -l` inside of what starts the work
     (mpirun, Slurm): the limits of a login do not reach it. Rerun.
     """
     if not rdma.devices:
@@ -125,11 +125,12 @@ def locked_memory_suffices(seen: Limits, rdma: Rdma, wanted: LimitsWanted) -> Ju
     if not usable:
         return not_applicable(f"no RDMA device with an active port: {_named(rdma)}")
     openable = seen.rdma_openable
-    if openable is False:
+    if isinstance(openable, Unseen):
+        # a recorded tree without /dev has just the devices to show
+        if openable.reason is not Blind.NOT_RECORDED:
+            return _unseen("whether the place reaches an RDMA device", openable)
+    elif not openable:
         return not_applicable("none of the box's RDMA devices has a device file in this place")
-    # a recorded tree without /dev has just the devices to show
-    if isinstance(openable, Unseen) and openable.reason is not Blind.NOT_RECORDED:
-        return _unseen("whether the place reaches an RDMA device", openable)
     elsewhere = _elsewhere(seen, wanted)
     if elsewhere:
         return elsewhere
@@ -154,16 +155,17 @@ def locked_memory_suffices(seen: Limits, rdma: Rdma, wanted: LimitsWanted) -> Ju
     if isinstance(rights, Unseen):
         return _unseen(f"{says}; whether CAP_IPC_LOCK lifts that", rights)
     if "ipc_lock" in rights.capabilities:
-        if rights.own_users is False:
-            says += "; CAP_IPC_LOCK lifts that"
-            return ok(says, observed=observed, expected=expected, evidence=evidence)
         if isinstance(rights.own_users, Unseen):
             return _unseen(f"{says}; whether its CAP_IPC_LOCK counts", rights.own_users)
+        if not rights.own_users:
+            says += "; CAP_IPC_LOCK lifts that"
+            return ok(says, observed=observed, expected=expected, evidence=evidence)
         evidence += ("its CAP_IPC_LOCK is that of a user namespace, and does not count here",)
     return fail(
         "locked-memory-limited",
         says,
-        remedy="lift it where the work starts: `docker run --ulimit memlock=-1`, "
+        remedy="lift it where the work starts: `docker run --ulimit memlock=-1`, IPC_LOCK among the "
+        "capabilities of the pod's securityContext, "
         "`LimitMEMLOCK=infinity` in the unit (of docker or slurmd too), or `* - memlock unlimited` in "
         "/etc/security/limits.d and a new login; see that `ulimit -l` says unlimited inside of what "
         "starts the work (mpirun, srun); rerun from there",
@@ -374,7 +376,7 @@ def processes_suffice(seen: Limits, wanted: LimitsWanted) -> Judgement:
         return elsewhere
     asked = asked_for(wanted.command, wanted.env, wanted.engine)
     count = asked.threads if asked and not asked.by_default else None
-    words = asked.words if asked and count else ""
+    words = asked.words if asked else ""
     if count is None:
         if isinstance(seen.affinity_cpus, Unseen):
             return _unseen("how many CPUs it has", seen.affinity_cpus)
