@@ -131,6 +131,7 @@ def test_memory_is_compared_by_its_nominal_size():
         fitted_bytes=64 * 2**30,
         dimm_serials="A B",
         groups=Unseen(Blind.ABSENT, "planted"),
+        limited_by=(),
     )
     same = dataclasses.replace(small, total_bytes=2, available_bytes=0)
     assert compare(parts(small), parts(same)) == ()
