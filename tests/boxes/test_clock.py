@@ -487,6 +487,11 @@ def test_a_box_without_a_board_clock_has_nothing_to_judge(suite, tmp_path, make)
     assert run.code == 0
 
 
+def test_a_box_that_shows_no_devices_at_all_may_have_a_board_clock(suite, tmp_path):
+    found = rehearse(suite, tmp_path, plain_box().drop("/sys/")).finding(BOARD)
+    assert (found["verdict"], found["reason"]) == ("unknown", "not-observable")
+
+
 @pytest.mark.parametrize("text", ["", "soon\n", "9" * 40, "1e9\n", "٣٣\n"])
 def test_a_board_clock_that_says_no_time_is_unknown(suite, tmp_path, text):
     box = plain_box().put("/sys/class/rtc/rtc0/since_epoch", text)

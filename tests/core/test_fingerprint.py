@@ -132,6 +132,7 @@ def test_memory_is_compared_by_its_nominal_size():
         dimm_serials="A B",
         groups=Unseen(Blind.ABSENT, "planted"),
         huge_pages=Unseen(Blind.ABSENT, "planted"),
+        limited_by=(),
     )
     same = dataclasses.replace(small, total_bytes=2, available_bytes=0)
     assert compare(parts(small), parts(same)) == ()

@@ -38,6 +38,9 @@ DECLARED = f"""
 architecture = "x86_64"
 product_name = "PowerEdge XE9680"
 virtualization = "none"
+kernel_parameters = ["iommu=pt"]
+kernel_modules = ["ext4"]
+clock_disciplined = true
 container = "none"
 memory_total_bytes = {512 * GIB}
 memory_available_min_bytes = {GIB}

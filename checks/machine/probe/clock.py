@@ -169,6 +169,8 @@ def _rtc(world: World) -> HardwareClock | Unseen:
     root = "/sys/class/rtc"
     names = world.names(root)
     if isinstance(names, Unseen):
+        if names.reason is Blind.ABSENT and not world.exists("/sys/class"):
+            return Unseen(Blind.UNSUPPORTED, "sysfs is not mounted, which shows hardware clocks")
         return names
     clocks = [name for name in names if re.fullmatch(r"rtc[0-9]{1,3}", name, re.ASCII)]
     if not clocks:
