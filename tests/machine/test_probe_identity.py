@@ -277,7 +277,8 @@ def test_the_parts_that_are_cheap_to_read_are_those_of_a_run(tmp_path):
     tree = h100_box().write(tmp_path / "tree")
     row = run_here(tmp_path / "ledgers", root=str(tree)).ledger
     parts = read_parts(World(tree))
-    assert set(row["fingerprint"]) - set(parts) == {"memory"}
+    assert set(row["fingerprint"]) - set(parts) == {"memory", "settings"}
     for slot, part in parts.items():
-        assert part.kind == row["fingerprint"][slot]["kind"]
+        # other probes of a run may know more of a slot, which then cannot be compared
+        assert part.kind.items() <= row["fingerprint"][slot]["kind"].items()
         assert part.identity == row["fingerprint"][slot]["identity"]
