@@ -86,6 +86,21 @@ def test_a_run_that_writes_no_ledger_says_why(box, tmp_path):
     assert len(ledgers(tmp_path)) == 1
 
 
+def test_a_run_that_writes_no_ledger_speaks_even_if_it_ends_as_the_last_one_did(tmp_path):
+    folder = tmp_path / "l" / "box"
+    folder.mkdir(parents=True)
+    (folder / "head.json").write_text('{\n "exit_code": 2,\n "file": "x.json"\n}\n')
+    stub = program(tmp_path / "bin" / "stub", 'test "$1" != run || { echo interrupted; exit 2; }')
+    done = subprocess.run(
+        [SCRIPT, "box", tmp_path / "l"],
+        env=clean_environment(PREFLIGHT=str(stub)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "interrupted\n")
+
+
 @pytest.mark.parametrize("name", [".lock", ".scheduled.lock"])
 def test_while_another_run_is_under_way_it_gives_up_at_once_and_says_nothing(box, tmp_path, name):
     (tmp_path / "l" / "box").mkdir(parents=True)

@@ -648,6 +648,11 @@ def a_state_of_another_shape(host):
 
 
 @state(10, r"closed: gate.json is damaged", "--min-interval", "2h")
+def a_state_of_a_later_version(host):
+    damaged_state(host, b'{"schema": "preflight-gate/2", "opened_utc": "2025-02-21T00:00:00.000Z"}')
+
+
+@state(10, r"closed: gate.json is damaged", "--min-interval", "2h")
 def a_pipe_for_a_state(host):
     os.mkfifo(passed(host).folder.path / "gate.json")
 
