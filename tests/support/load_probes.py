@@ -32,13 +32,11 @@ class Quiet(Facts):
     speed_ratio: float
 
 
-@probe("trial.load", sees=Loud, load=LOAD)
 def loud(_: object, __: None = None) -> Loud:
     Path(os.environ["LOAD_TRIAL"]).write_text("ran")
     return Loud(speed_ratio=float(os.environ.get("LOAD_TRIAL_SPEED", "1")))
 
 
-@probe("trial.quiet", sees=Quiet)
 def quiet(_: object, __: None = None) -> Quiet:
     return Quiet(speed_ratio=1.0)
 
@@ -50,14 +48,21 @@ def _judge(seen: Loud | Quiet, wanted: float) -> Judgement:
     return ok("it is as fast as it should be")
 
 
-_WANTED = Wanted(value=1.0, basis=Basis.INVARIANT, source="the test")
-for _name, _sees, _explains in ((LOADED, Loud, ()), (QUIET, Quiet, (LOADED,))):
-    check(
-        _name,
-        sees=_sees,
-        cases=lambda _: [Case(subject=BOX, wanted=_WANTED)],
-        causes={"too-slow": "it is slower than it should be"},
-        blocked_by=_explains,
-    )(_judge)
-    control(_name, _sees(speed_ratio=1.0), 1.0, passes=True)
-    control(_name, _sees(speed_ratio=0.9), 1.0, fails="too-slow")
+def _register() -> None:
+    probe("trial.load", sees=Loud, load=LOAD)(loud)
+    probe("trial.quiet", sees=Quiet)(quiet)
+    wanted = Wanted(value=1.0, basis=Basis.INVARIANT, source="the test")
+    for name, sees, explains in ((LOADED, Loud, ()), (QUIET, Quiet, (LOADED,))):
+        check(
+            name,
+            sees=sees,
+            cases=lambda _: [Case(subject=BOX, wanted=wanted)],
+            causes={"too-slow": "it is slower than it should be"},
+            blocked_by=explains,
+        )(_judge)
+        control(name, sees(speed_ratio=1.0), 1.0, passes=True)
+        control(name, sees(speed_ratio=0.9), 1.0, fails="too-slow")
+
+
+if os.environ.get("LOAD_TRIAL"):  # else the names above are all that a test takes from here
+    _register()
