@@ -372,8 +372,9 @@ def _fitting(
         return unknown(
             Reason.PREMISE_CHANGED,
             f"what is expected was measured on another {names}: {wanted.source}",
-            remedy=f"if this {names} is to stay, accept what was measured on it now: "
-            "`preflight accept LEDGER` with the ledger of this run; rerun",
+            remedy=f"if the other {names} was put in on purpose, accept what was measured on it now: "
+            "`preflight accept LEDGER` with the ledger of this run; if not, find out what is missing "
+            "or broken; rerun",
         )
     if len(fit) > 1:
         names = ", ".join(sorted({slot for one in fit for slot in one.premise}))

@@ -757,15 +757,6 @@ class Processor(Facts):
     up_s: float | Unseen
     """Seconds since boot, suspended time included."""
 
-    def components(self) -> Iterator[Component]:
-        """Give the parts that these facts describe: what does not change with load or settings."""
-        counts = {"sockets": self.sockets_count, "present_cpus": self.present_cpus}
-        kind: dict[str, Field] = {
-            name: count if isinstance(count, Unseen) else str(count)
-            for name, count in counts.items()
-        }
-        yield Component(slot="cpu", kind=kind, identity={})
-
 
 @dataclass(frozen=True, kw_only=True)
 class NumaNode(Facts):
@@ -829,6 +820,10 @@ class Gpus(Facts):
     """NUMA nodes that have CPUs."""
     outside_pci: tuple[str, ...]
     """Device files of GPUs that no PCI bus shows: /dev/dxg of WSL, those of Tegra."""
+
+    def of(self, vendor: str) -> tuple[Gpu, ...]:
+        """Give the GPUs of one vendor."""
+        return tuple(gpu for gpu in self.gpus if gpu.vendor == vendor)
 
 
 @dataclass(frozen=True, kw_only=True)
