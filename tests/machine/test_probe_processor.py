@@ -44,8 +44,8 @@ def test_a_box_of_bare_metal_is_read_whole(tmp_path):
     assert (row.driver, row.governor, row.governed_cpus) == ("intel_pstate", "powersave", 8)
     assert (row.lowest_max_ratio, seen.scaling_unread_cpus) == (1.0, 0)
     assert (seen.throttles_count, seen.up_s) == (3, UP_S)
-    (cpu,) = seen.components()
-    assert (cpu.slot, cpu.kind) == ("cpu", {"sockets": "1", "present_cpus": "8"})
+    # counts are no kind: with a dead socket it is the same processor, of which some is missing
+    assert list(seen.components()) == []
 
 
 def test_an_arm_board_has_features_of_its_own(tmp_path):

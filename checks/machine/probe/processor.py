@@ -30,7 +30,7 @@ _MOST_FEATURES = 500
 """More than twice as many as any processor has."""
 
 
-@probe("machine.processor", sees=Processor, always=True)
+@probe("machine.processor", sees=Processor)
 def read_processor(world: World, _: None = None) -> Processor:
     """Read what the processor is and can."""
     cpus = _online(world)
