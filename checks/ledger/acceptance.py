@@ -17,6 +17,9 @@ from checks.core.runner import ask
 from checks.core.verdict import Reason, Verdict
 from checks.ledger.document import Ledger
 
+COUNTS = ("1", "1/h")
+"""Units of what a box may have none of."""
+
 Kinds = dict[str, dict[str, str]]
 """Kind of each part, as an expectation keeps it: slot = field = text."""
 
@@ -268,7 +271,8 @@ def impossible(measure: Measure, value: Json, quantities: Mapping[str, Json]) ->
         return "" if good else f"{value!r} is no text to compare with; run again"
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return f"{value!r} is no number; report it with this ledger"
-    if not value > 0:
+    none_is_possible = measure.unit in COUNTS
+    if not (value >= 0 if none_is_possible else value > 0):
         return f"{value:g} {measure.unit} is no measurement; find out what went wrong, run again"
     bound = quantities.get(measure.bound) if measure.bound else None
     if isinstance(bound, int | float) and not value <= bound:

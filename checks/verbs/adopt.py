@@ -25,7 +25,7 @@ from checks.core.registry import Registry, load_areas
 from checks.core.runner import ControlOutcome, Runner
 from checks.core.toml import parse_toml
 from checks.core.world import World
-from checks.machine.facts import Devices, Identity, Memory
+from checks.machine.facts import Devices, Identity, Memory, Numa, Processor
 from checks.machine.judge.memory import KERNEL_RESERVE_BYTES, MEMORY_TOLERANCE_RATIO
 from checks.report.text import visible
 from checks.verbs.codes import COULD_NOT_TELL, NO, YES
@@ -116,6 +116,9 @@ DETECTED: Mapping[str, Callable[[Seen], object]] = {
     "container": lambda seen: seen.of(Identity).container,
     "product_name": lambda seen: seen.of(Identity).product_name,
     "memory_total_bytes": _memory_total,
+    "cpu_model": lambda seen: seen.of(Identity).cpu_model,
+    "cpus": lambda seen: seen.of(Processor).online_cpus,
+    "numa_nodes": lambda seen: max(len(seen.of(Numa).nodes), 1),
     "gpus": _gpus,
 }
 """Key of the profile's [hardware] = how it is detected.
@@ -214,7 +217,9 @@ def _adopt(given: argparse.Namespace, path: Path) -> int:
     ledgers = ledger_folder(given.ledger_dir) / path.stem
     world = World(root, ledger_folder=str(ledgers.absolute()))
     look = _runner(registry, world, LOCAL, path.name)
-    look.look_at_components()
+    for probe in registry.probes.values():
+        if not probe.load and probe.read is not None and BOX in probe.targets(LOCAL):
+            look.observe(probe, BOX)
     user = f"uid {os.geteuid()}"
     found = detected(Seen(registry, look.observations.values()))
     tree = "" if world.live else f" in the recorded tree {root}"

@@ -31,17 +31,17 @@ FOLDERS = ("model-cache", "tmp", "ledgers")
 NODES = of("numa", "nodes")
 LIMITS = of("limits", "memlock", "pids", subjects=PLACES)
 BOARD = of("identity", "architecture", "product", "virtualization") | of("clock", "rtc") | NODES
-BOARD |= of("cpu", "throttling")
+BOARD |= of("cpu", "throttling") | of("devices", "gpus")
 """What rests on the board."""
 CPU = (
     of("cpu", "count", "governor", "throttling") | of("cpu", "threads", subjects=("chat",)) | NODES
 )
 CPU |= of("limits", "pids", subjects=PLACES)
-MEMORY = of("memory", "total") | NODES
+MEMORY = of("memory", "total")
 DISKS = of("disk", "free", "inodes", "filesystem", subjects=FOLDERS)
 CONTAINER = of("identity", "container") | of("cpu", "threads", subjects=("chat",)) | LIMITS
 CONTAINER |= of("leftovers", "mps")
-ALL_CARDS = of("devices", "gpus") | of("leftovers", "visibility", subjects=PLACES)
+ALL_CARDS = of("leftovers", "visibility", subjects=PLACES)
 """What was said of all cards together."""
 ONE_CARD = of("devices", "driver", subjects=("0000:3a:00.0",)) | ALL_CARDS
 DRIVER = of("devices", "driver", subjects=tuple(CARDS)) | of("kernel", "modules")
@@ -380,7 +380,7 @@ def test_the_old_part_brings_its_verdicts_back(suite, tmp_path):
     back = run(suite, tmp_path / "back", whole_box(), "--baseline", still.ledger_path)
     since = back.ledger["since"]
     returned = {row["check"]: row["verdict"] for row in since["returned"]}
-    assert returned == {"machine.memory.total": "fail", "machine.numa.nodes": "pass"}
+    assert returned == {"machine.memory.total": "fail"}
     assert "counts again: memory is back" in " ".join(back.out.split())
     assert named(since["struck_out"]) == MEMORY
     assert {row["verdict"] for row in since["struck_out"]} == {"pass"}

@@ -147,7 +147,8 @@ def _numa_notes(seen: Gpus, gpu: Gpu) -> Iterator[str]:
     sees=(Gpus, Identity),
     cases=lambda expected: (count_case(expected, "machine.devices.gpus", "gpus"),),
     measures=Measure(quantity="gpus_count", unit="1", lower_ratio=0.0, upper_ratio=0.0),
-    premise=("gpu",),
+    # not on the cards: one that is gone must be missed, and is no other premise
+    premise=("board",),
     causes={
         "gpus-missing": "fewer GPUs than declared are on the PCI bus, or in the list of their driver",
         "more-gpus-than-declared": "the box has more GPUs than its profile says",

@@ -31,7 +31,7 @@ def _nodes(expected: Expected) -> Iterator[Case[Bounds | None]]:
     sees=(Numa, Identity),
     cases=_nodes,
     measures=Measure(quantity="nodes_count", unit="1", lower_ratio=0.0, upper_ratio=0.0),
-    premise=("board", "cpu", "memory"),
+    premise=("board", "cpu"),
     causes={
         "other-number-of-nodes": "memory and CPUs are divided into another number of nodes than "
         "declared: a socket is missing, or firmware divides sockets otherwise (NPS, SNC)",
