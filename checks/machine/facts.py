@@ -394,6 +394,10 @@ class Gpus(Facts):
     outside_pci: tuple[str, ...]
     """Device files of GPUs that no PCI bus shows: /dev/dxg of WSL, those of Tegra."""
 
+    def of(self, vendor: str) -> tuple[Gpu, ...]:
+        """Give the GPUs of one vendor."""
+        return tuple(gpu for gpu in self.gpus if gpu.vendor == vendor)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Leftover(Facts):

@@ -6,7 +6,7 @@ import pytest
 
 from checks.core.expectation import Basis, Bounds
 from checks.core.profile import Hardware, Profile
-from checks.core.registry import REGISTRY
+from checks.core.registry import REGISTRY, Measure
 from checks.core.verdict import Verdict
 from checks.machine.facts import Gpu, Gpus
 from checks.machine.judge import gpus as judge
@@ -69,6 +69,10 @@ def test_a_gpu_beyond_the_declared_ones_may_be_unused():
     assert said.verdict is Verdict.PASS
     assert "though nvidia is loaded" in said.notes[0]
     assert driver_of(box(gpu(0), gpu(1), gpu(2, "none")), 3).cause == "no-driver"
+    many = box(*(gpu(number) for number in range(300)), gpu(300, "none"))
+    for wanted in (int("299"), int("300")):
+        assert driver_of(replace(many, modules=()), wanted).verdict is Verdict.PASS
+    assert driver_of(replace(many, modules=()), 301).cause == "no-module"
 
 
 def test_an_integrated_gpu_beside_cards_may_be_unused():
@@ -93,7 +97,8 @@ def test_a_driver_that_is_not_loaded_is_missed_where_gpus_are_declared():
 
 
 @pytest.mark.parametrize(
-    "driver", ["vfio-pci", "nvgrace_gpu_vfio_pci", "pci-stub", "pciback", "xen-pciback"]
+    "driver",
+    ["vfio-pci", "mlx5_vfio_pci", "nvgrace_gpu_vfio_pci", "pci-stub", "pciback", "xen-pciback"],
 )
 def test_a_gpu_that_is_kept_for_a_virtual_machine_passes_with_a_note(driver):
     for seen in (
@@ -109,6 +114,10 @@ def test_a_gpu_that_is_kept_for_a_virtual_machine_passes_with_a_note(driver):
 
 
 def test_a_driver_override_that_keeps_nothing_is_no_excuse():
+    for driver in ("amdgpu", "radeon"):
+        assert (
+            driver_of(box(amd(1, driver, driver_override="vfio-pci"))).says == f"held by {driver}"
+        )
     assert driver_of(box(gpu(0), gpu(1, "none", driver_override="nvidia"))).cause == "no-driver"
     assert driver_of(box(gpu(0), gpu(1, "none", driver_override=UNSEEN))).cause == "no-driver"
 
@@ -134,7 +143,14 @@ def test_what_cannot_be_read_of_a_driver_is_unknown():
 
 @pytest.mark.parametrize(
     ("node", "nodes", "noted"),
-    [("-1", 2, True), ("-1", 1, False), ("-1", UNSEEN, False), ("0", 2, False), (UNSEEN, 2, False)],
+    [
+        ("-1", 2, True),
+        ("-1", 1, False),
+        ("-1", 0, False),
+        ("-1", UNSEEN, False),
+        ("0", 2, False),
+        (UNSEEN, 2, False),
+    ],
 )
 def test_a_gpu_whose_node_nobody_tells_is_noted_on_a_box_with_several(node, nodes, noted):
     said = driver_of(box(gpu(0, numa_node=node), cpu_nodes_count=nodes))
@@ -203,7 +219,12 @@ def test_a_gpu_that_its_driver_does_not_list_is_missing_on_the_host(driver):
 
 
 def test_what_virtual_machines_use_or_another_driver_holds_need_not_be_listed():
-    for other in (gpu(1, "vfio-pci"), gpu(1, "none", driver_override="vfio-pci"), amd(1)):
+    for other in (
+        amd(1, "none"),
+        gpu(1, "vfio-pci"),
+        gpu(1, "none", driver_override="vfio-pci"),
+        amd(1),
+    ):
         seen = box(gpu(0), other)
         assert judge.all_gpus_there(seen, IDENTITY, exactly(2)).verdict is Verdict.PASS
     for listed in (ABSENT, UNSEEN):
@@ -232,9 +253,14 @@ def test_an_integrated_one_may_be_counted():
 
 
 def test_gpus_that_no_bus_shows_cannot_be_counted():
-    seen = box(outside_pci=("/dev/dxg",))
+    seen = box(outside_pci=("/dev/dxg", "/dev/nvgpu"))
     said = judge.all_gpus_there(seen, IDENTITY, exactly(1))
     assert said.verdict is Verdict.UNKNOWN
     assert "/dev/dxg stands for others" in said.says
     assert judge.all_gpus_there(seen, IDENTITY, exactly(0)).verdict is Verdict.PASS
     assert judge.all_gpus_there(box(), IDENTITY, exactly(1)).cause == "gpus-missing"
+
+
+def test_a_measured_number_has_to_be_the_same_again():
+    measures = REGISTRY.checks["machine.devices.gpus"].measures
+    assert measures == Measure(quantity="gpus_count", unit="1", lower_ratio=0.0, upper_ratio=0.0)

@@ -11,7 +11,7 @@ from checks.core.verdict import Verdict
 from checks.machine.facts import Gpus, Leftover, Leftovers, Mps, VisibilityWanted
 from checks.machine.judge import leftovers as judge
 from checks.machine.visible import Among, Shown, read_list
-from tests.support.judging import UNSEEN, expected
+from tests.support.judging import UNSEEN, expected, same_text
 from tests.support.seen import ABSENT, GPU, GPUS, IDENTITY
 
 UUIDS = ("GPU-aaaa0000-1", "GPU-aaaa1111-2", "GPU-bbbb2222-3", "GPU-cccc3333-4")
@@ -192,6 +192,32 @@ def test_a_card_that_is_named_and_not_there_fails():
     assert said.verdict is Verdict.PASS
 
 
+def test_each_vendors_list_is_read_by_its_own_rules():
+    said = seen_in({"CUDA_VISIBLE_DEVICES": "1,1"}, nvidia())
+    assert said.says == "CUDA_VISIBLE_DEVICES=1,1 names 1 twice, which hides all of them"
+    two = amd("9.4.2", "9.4.2")
+    assert seen_in({"HIP_VISIBLE_DEVICES": "1,1"}, two).verdict is Verdict.PASS
+    assert seen_in({"ROCR_VISIBLE_DEVICES": "1,1"}, two).verdict is Verdict.PASS
+
+
+def test_what_was_read_out_of_a_list_is_noted_with_its_name():
+    notes = seen_in({"CUDA_VISIBLE_DEVICES": "0,-1,1"}, nvidia()).notes
+    assert notes[0] == "CUDA_VISIBLE_DEVICES=0,-1,1: nothing behind '-1' is visible: 1"
+    assert notes[1].startswith("CUDA_VISIBLE_DEVICES=0,-1,1 shows 1 of 4 GPUs and hides 1, 2, 3 (")
+
+
+def test_of_two_variables_that_hide_everything_the_first_is_named():
+    mixed = replace(nvidia(1), gpus=(*nvidia(1).gpus, *amd("9.4.2").gpus))
+    env = {"CUDA_VISIBLE_DEVICES": "-1", "ROCR_VISIBLE_DEVICES": ""}
+    said = seen_in(env, mixed, NEEDS)
+    assert said.says == "CUDA_VISIBLE_DEVICES=-1 hides every GPU"
+    assert said.remedy.startswith("unset CUDA_VISIBLE_DEVICES in")
+    assert [note.partition(" ")[0] for note in seen_in(env, mixed).notes] == [
+        "CUDA_VISIBLE_DEVICES=-1",
+        "ROCR_VISIBLE_DEVICES=(empty)",
+    ]
+
+
 def test_the_drivers_list_decides_where_there_is_one():
     """A container was given two of four; its numbers are 0 and 1."""
     named = {"CUDA_VISIBLE_DEVICES": "2"}
@@ -218,6 +244,11 @@ def test_hidden_gpus_are_noted_with_their_numbers():
         "CUDA_VISIBLE_DEVICES=GPU-b shows 1 of 4 GPUs",
     )
     assert seen_in({"CUDA_VISIBLE_DEVICES": "3,2,1,0"}, nvidia()).notes == ()
+    by_uuid = {"CUDA_VISIBLE_DEVICES": ",".join(UUIDS)}
+    assert seen_in(by_uuid, nvidia(1), nvidia_uuids=UUIDS).notes == ()
+    every = {"CUDA_VISIBLE_DEVICES": ",".join(str(number) for number in range(300))}
+    many = tuple(f"GPU-{number}" for number in range(300))
+    assert seen_in(every, nvidia(), nvidia_uuids=many).notes == ()
     assert seen_in({"HIP_VISIBLE_DEVICES": "0"}, amd("9.4.2", "9.4.2")).notes == (
         "HIP_VISIBLE_DEVICES=0 shows 1 of 2 GPUs and hides 1",
     )
@@ -298,9 +329,20 @@ def test_what_a_container_was_given_numbers_anew_and_is_noted():
     (note,) = [note for note in seen_in(env, nvidia()).notes if "container" in note]
     assert note.startswith("a container that was given NVIDIA_VISIBLE_DEVICES=2,3 numbers its GPUs")
     assert "from 0 to 1, and CUDA_VISIBLE_DEVICES names 2" in note
+    env = {"NVIDIA_VISIBLE_DEVICES": "1,2,3,4", "CUDA_VISIBLE_DEVICES": "0,8,300"}
+    many = tuple(f"GPU-{number}" for number in range(301))
+    (note,) = [n for n in seen_in(env, nvidia(), nvidia_uuids=many).notes if "container" in n]
+    assert "from 0 to 3, and CUDA_VISIBLE_DEVICES names 8, 300" in note
+    env = {"NVIDIA_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "1", "ROCR_VISIBLE_DEVICES": "0,1"}
+    for each in (env, {**env, "HIP_VISIBLE_DEVICES": ""}):
+        notes = seen_in(each, amd("9.4.2", "9.4.2")).notes
+        assert "container" not in "".join(notes), "it gives no cards of AMD's"
+    env = {"NVIDIA_VISIBLE_DEVICES": "1,all", "CUDA_VISIBLE_DEVICES": "2"}
+    assert "container" in "".join(seen_in(env, nvidia()).notes)
     for given, named in (
         ("2,3", "1"),
         ("all", "3"),
+        ("all,1", "3"),
         ("", "3"),
         ("void", "3"),
         ("GPU-a,GPU-b", "1"),
@@ -325,10 +367,12 @@ def test_proxies_that_differ_are_noted():
     (note,) = seen_in({}, nvidia(), proxies=proxies).notes
     assert note.startswith("http_proxy is http://a:1 and HTTP_PROXY is http://b:1")
     assert seen_in({}, replace(GPUS, gpus=()), proxies=proxies).notes == (note,)
+    other_way = {"http_proxy": "http://b:1", "HTTP_PROXY": "http://a:1"}
+    assert len(seen_in({}, nvidia(), proxies=other_way).notes) == 1
     for fine in (
         {"http_proxy": "http://a:1"},
         {"HTTP_PROXY": "http://a:1"},
-        {"https_proxy": "http://a:1", "HTTPS_PROXY": "http://a:1"},
+        {"https_proxy": "http://a:1", "HTTPS_PROXY": same_text("http://a:1")},
         {"http_proxy": "http://a:1", "HTTPS_PROXY": "http://b:1"},
     ):
         assert seen_in({}, nvidia(), proxies=fine).notes == ()
@@ -339,6 +383,12 @@ def test_an_environment_that_cannot_be_read_is_unknown():
     assert (said.verdict, said.remedy) == (Verdict.UNKNOWN, UNSEEN.remedy)
     other = VisibilityWanted(place="chat", needs_gpus=False)
     assert seen_in({}, nvidia(), other).verdict is Verdict.UNKNOWN
+
+
+def test_a_place_is_found_by_its_name():
+    left = Leftovers(places=(place({"CUDA_VISIBLE_DEVICES": "9"}, place="a"), place({})))
+    wanted = VisibilityWanted(place=same_text("this"), needs_gpus=False)
+    assert judge.visible_gpus_are_there(left, nvidia(), wanted).verdict is Verdict.PASS
 
 
 def test_each_place_is_judged_by_its_own_environment():
@@ -391,6 +441,10 @@ def overridden(gpus: Gpus, *places: Leftover):
         ("10.3.1", "10.3.1", False, False),
         ("9.0.10", "9.0.6", False, True),
         ("9.4.2", "90.4.2", True, False),
+        ("64.0.0", "64.0.0", True, False),
+        ("63.4.2", "63.255.255", False, True),
+        ("63.4.2", "63.256.0", True, False),
+        ("63.4.2", "63.0.256", True, False),
         ("11.0.0", "", True, False),
         ("11.0.0", "11.0", True, False),
         ("11.0.0", "gfx1100", True, False),
@@ -435,6 +489,13 @@ def test_every_place_counts():
     (said,) = overridden(amd("12.0.1"), place({}), chat)
     assert said.cause == "amd-hsa-override"
     assert "in process 900" in said.remedy
+    assert said.observed == {"override": "HSA_OVERRIDE_GFX_VERSION=11.0.0"}
+    near = place({"HSA_OVERRIDE_GFX_VERSION": "12.0.0"})
+    (said,) = overridden(amd("12.0.1"), near, chat)
+    assert said.observed == {"override": "HSA_OVERRIDE_GFX_VERSION=11.0.0"}
+    other = place({"HSA_OVERRIDE_GFX_VERSION": "12.0.9"}, place="chat")
+    (said,) = overridden(amd("12.0.1"), near, other)
+    assert (said.says, len(said.notes)) == (said.notes[0], 2)
     (said,) = overridden(amd("12.0.1"), place(UNSEEN), place({}, place="chat"))
     assert (said.verdict, said.remedy) == (Verdict.UNKNOWN, UNSEEN.remedy)
     (said,) = overridden(amd("12.0.1"), place(UNSEEN), chat)
@@ -474,6 +535,13 @@ def test_a_gpu_that_is_hidden_may_be_overridden(chosen, fails):
     assert (second.cause == "amd-hsa-override") is fails
     if not fails:
         assert second.notes == ("HSA_OVERRIDE_GFX_VERSION=10.3.0 [this] on gfx1100: not used",)
+
+
+def test_a_hidden_gpu_may_be_taken_for_a_newer_one_as_well():
+    env = OLD | {"ROCR_VISIBLE_DEVICES": "1"}
+    first, second = overridden(amd("9.4.2", "10.3.1"), place(env))
+    assert first.notes == ("HSA_OVERRIDE_GFX_VERSION=10.3.0 [this] on gfx942: not used",)
+    assert "a known way" in second.notes[0]
 
 
 def test_the_processors_own_gpu_beside_a_card_may_be_overridden():

@@ -6,7 +6,7 @@ import pytest
 
 from checks.core.expectation import Basis, Bounds
 from checks.core.profile import Hardware, Profile
-from checks.core.registry import REGISTRY
+from checks.core.registry import REGISTRY, Measure
 from checks.core.verdict import Verdict
 from checks.machine.facts import Numa, NumaNode
 from checks.machine.judge import numa as judge
@@ -43,7 +43,7 @@ def test_nodes_are_counted_exactly(wanted, fails):
     assert (said.cause == "other-number-of-nodes") is fails
     assert said.observed == {"nodes_count": 2}
     assert said.expected == {"nodes_count": wanted}
-    assert said.says == ("2 NUMA nodes" if not fails else f"2 NUMA nodes, {wanted} wanted")
+    assert said.says == ("NUMA nodes: 2" if not fails else f"NUMA nodes: 2, {wanted} wanted")
     assert said.evidence == ("node 0: CPUs 0-7, 64.0 GiB", "node 1: CPUs 0-7, 64.0 GiB")
 
 
@@ -56,7 +56,7 @@ def test_a_side_of_a_measured_number_may_be_open():
 def test_a_kernel_without_nodes_has_one():
     assert judge.numa_nodes_as_declared(numa(), IDENTITY, exactly(1)).verdict is Verdict.PASS
     said = judge.numa_nodes_as_declared(numa(), IDENTITY, None)
-    assert (said.says, said.notes, said.expected) == ("1 NUMA node", (), {})
+    assert (said.says, said.notes, said.expected) == ("NUMA nodes: 1", (), {})
     many = numa(*[(1, 64)] * 300)
     assert judge.numa_nodes_as_declared(many, IDENTITY, exactly(int("300"))).verdict is Verdict.PASS
 
@@ -65,7 +65,9 @@ def test_cpus_without_memory_are_noted_on_bare_metal_alone():
     seen = numa((8, 64), (8, 0))
     (note,) = judge.numa_nodes_as_declared(seen, IDENTITY, None).notes
     assert note.startswith("node 1 has CPUs and no memory")
-    assert judge.numa_nodes_as_declared(seen, VM, None).notes == ()
+    for hypervisor in ("kvm", "wsl", UNSEEN):
+        box = replace(IDENTITY, hypervisor=hypervisor)
+        assert judge.numa_nodes_as_declared(seen, box, None).notes == ()
     assert judge.numa_nodes_as_declared(seen, IDENTITY, exactly(2)).verdict is Verdict.PASS
     assert judge.numa_nodes_as_declared(numa((8, 0)), IDENTITY, None).notes != ()
 
@@ -105,3 +107,8 @@ def test_nodes_that_nobody_declared_are_judged_by_what_holds_everywhere():
     assert (case.wanted.value, case.wanted.basis) == (None, Basis.INVARIANT)
     (case,) = of(expected(Profile(schema=1, hardware=Hardware(numa_nodes=2))))
     assert (case.wanted.value, case.wanted.basis) == (exactly(2), Basis.DECLARED)
+
+
+def test_a_measured_number_has_to_be_the_same_again():
+    measures = REGISTRY.checks["machine.numa.nodes"].measures
+    assert measures == Measure(quantity="nodes_count", unit="1", lower_ratio=0.0, upper_ratio=0.0)

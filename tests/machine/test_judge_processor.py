@@ -7,7 +7,7 @@ import pytest
 from checks.core.expectation import Basis, Bounds, Expectation, NotDeclared
 from checks.core.facts import Blind, Unseen
 from checks.core.profile import Hardware, Profile
-from checks.core.registry import REGISTRY
+from checks.core.registry import REGISTRY, Measure
 from checks.core.verdict import Reason, Verdict
 from checks.machine.facts import Identity, Processor, Scaling
 from checks.machine.judge import processor as judge
@@ -110,11 +110,13 @@ def test_cpus_that_cannot_be_counted_are_unknown():
         ({"smt": "forceoff"}, "switch multithreading on"),
         ({"present_cpus": 9}, "bring the offline CPUs online"),
         ({"present_cpus": 8}, "look into firmware"),
+        ({"present_cpus": 7}, "look into firmware"),
+        ({"present_cpus": int("700"), "online_cpus": int("700")}, "look into firmware"),
         ({"present_cpus": UNSEEN, "kernel_words": UNSEEN, "smt": UNSEEN}, "look into firmware"),
     ],
 )
 def test_the_remedy_of_missing_cpus_names_what_took_them(changes, words):
-    said = judge.all_cpus_online(replace(SEEN, **changes), exactly(16))
+    said = judge.all_cpus_online(replace(SEEN, **changes), exactly(1_000))
     assert said.cause == "cpus-missing"
     assert said.remedy.startswith(words)
     assert said.remedy.endswith("; rerun")
@@ -328,3 +330,17 @@ def test_a_measured_rate_is_what_it_is_compared_with():
     assert [one.value.value for one in case.others] == [5.0]
     (case,) = cases("machine.cpu.throttling")
     assert (case.wanted.value, case.wanted.basis) == (None, Basis.INVARIANT)
+
+
+def test_a_rate_is_told_to_a_thousandth():
+    seen = replace(SEEN, throttles_count=1, up_s=3 * 3_600.0)
+    assert judge.seldom_throttled(seen, None).observed["throttles_per_h"] == 0.333
+
+
+def test_what_may_be_measured_keeps_a_count_the_same_and_a_rate_below_its_double():
+    assert REGISTRY.checks["machine.cpu.count"].measures == Measure(
+        quantity="online_cpus", unit="1", lower_ratio=0.0, upper_ratio=0.0
+    )
+    assert REGISTRY.checks["machine.cpu.throttling"].measures == Measure(
+        quantity="throttles_per_h", unit="1/h", upper_ratio=1.0
+    )

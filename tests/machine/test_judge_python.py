@@ -37,7 +37,7 @@ def test_an_environment_that_fits_together_passes_with_what_was_warned_of():
     [
         ((UNMET,), 0, UNMET, 1),
         ((UNMET, "c"), 0, f"{UNMET} (and 1 more)", 2),
-        ((UNMET, "c"), 5, f"{UNMET} (and 6 more)", 7),
+        ((UNMET, "c"), 6, f"{UNMET} (and 7 more)", 8),
     ],
 )
 def test_an_unmet_requirement_fails_with_its_lines(complaints, left_out, says, count):
@@ -53,6 +53,9 @@ def test_an_interpreter_that_is_not_there_or_does_not_start_fails():
     said = judge.requirements_met(replace(WHOLE, start="missing", complaints=UNSEEN), None)
     assert (said.cause, said.says) == ("interpreter-missing", "there is no file /v/bin/python")
     assert said.observed == {"start": "missing"}
+    for start in ("ends early", "no encodings"):
+        broken = replace(WHOLE, start=start, complaints=UNSEEN)
+        assert judge.requirements_met(broken, None).cause == "interpreter-broken"
     said = judge.requirements_met(replace(WHOLE, start="no encodings", complaints=UNSEEN), None)
     assert said.cause == "interpreter-broken"
     assert said.says == "/v/bin/python does not start: no encodings"

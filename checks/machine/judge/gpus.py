@@ -19,6 +19,8 @@ from checks.machine.facts import (
 
 MODULES = {"nvidia": "nvidia", "amd": "amdgpu"}
 """Which driver a vendor's GPUs work with."""
+_SPEAKS_AS = {"nvidia": "nvrm", "amd": "amdgpu"}
+"""How the lines of that driver in the kernel's log begin."""
 
 
 def _lent(gpu: Gpu) -> bool:
@@ -85,7 +87,7 @@ def _driver(seen: Gpus, gpu: Gpu, *, short: bool, spare: bool) -> Judgement:
         return unknown(Reason.NOT_OBSERVABLE, f"driver not seen: {driver}", remedy=driver.remedy)
     observed = {"driver": driver}
     expected = {"driver": module}
-    look = f"`dmesg | grep -i {'nvrm' if gpu.vendor == 'nvidia' else 'amdgpu'}` as root"
+    look = f"`dmesg | grep -i {_SPEAKS_AS[gpu.vendor]}` as root"
     notes = tuple(_numa_notes(seen, gpu))
     if _lent(gpu):
         keeper = driver if driver != "none" else gpu.driver_override
@@ -226,9 +228,8 @@ def _unlisted(seen: Gpus) -> tuple[str, ...]:
         return ()
     return tuple(
         gpu.address
-        for gpu in seen.gpus
-        if gpu.vendor == "nvidia"
-        and gpu.driver in ("nvidia", "none")
+        for gpu in seen.of("nvidia")
+        if gpu.driver in ("nvidia", "none")
         and not _lent(gpu)
         and gpu.address not in seen.nvidia_listed
     )

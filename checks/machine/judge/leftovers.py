@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from checks.core.codec import Json
 from checks.core.expectation import Basis, Case, Expected, Wanted
@@ -30,12 +31,13 @@ from checks.machine.visible import Among, Shown, read_list
 CUDA, HIP, ROCR = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
 VISIBILITY = (CUDA, HIP, ROCR)
 OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
+_LARGEST_MAJOR, _LARGEST_MINOR = 63, 255
+"""Larger parts of a version are refused (libhsakmt/src/topology.c of ROCR-Runtime)."""
 NEED_GPUS = ("vllm", "sglang")
 """Engines that are hardly ever meant to run without a GPU."""
 
 
-@dataclass(frozen=True)
-class _Chosen:
+class _Chosen(NamedTuple):
     """Which GPUs of one vendor a variable leaves visible."""
 
     variable: str
@@ -45,7 +47,8 @@ class _Chosen:
     """How many there are to choose from; None where that is not known."""
 
 
-def _nvidia(place: Leftover, env: dict[str, str], gpus: list[Gpu]) -> _Chosen | None:
+def _nvidia(place: Leftover, env: dict[str, str], seen: Gpus) -> _Chosen | None:
+    gpus = seen.of("nvidia")
     if not gpus or CUDA not in env:
         return None
     # the driver of a container lists what it was given; one that lists nothing holds nothing
@@ -55,9 +58,9 @@ def _nvidia(place: Leftover, env: dict[str, str], gpus: list[Gpu]) -> _Chosen | 
     return _Chosen(CUDA, env[CUDA], read_list(env[CUDA], among), most)
 
 
-def _amd(env: dict[str, str], seen: Gpus, *, alone: bool) -> _Chosen | None:
+def _amd(env: dict[str, str], seen: Gpus) -> _Chosen | None:
     """ROCR_VISIBLE_DEVICES chooses among all; HIP_VISIBLE_DEVICES numbers anew what that leaves."""
-    gpus = [gpu for gpu in seen.gpus if gpu.vendor == "amd"]
+    gpus = seen.of("amd")
     if not gpus:
         return None
     most: int | None = len(gpus)
@@ -68,7 +71,7 @@ def _amd(env: dict[str, str], seen: Gpus, *, alone: bool) -> _Chosen | None:
     first = _amd_list(ROCR, env, most, gpus) if ROCR in env else None
     if first and (first.shown.wrong or not first.shown.count):
         return first
-    name = _hip_variable(env, alone=alone)
+    name = _hip_variable(env, seen)
     if not name:
         return first
     if first is None:
@@ -77,17 +80,17 @@ def _amd(env: dict[str, str], seen: Gpus, *, alone: bool) -> _Chosen | None:
     if not left.shown.wrong:
         return left
     wrong = f"{left.shown.wrong} (of what {ROCR}={env[ROCR]} leaves)"
-    return replace(left, shown=replace(left.shown, wrong=wrong))
+    return left._replace(shown=replace(left.shown, wrong=wrong))
 
 
-def _hip_variable(env: dict[str, str], *, alone: bool) -> str:
+def _hip_variable(env: dict[str, str], seen: Gpus) -> str:
     """HIP reads CUDA's variable where its own is not set, and takes an empty one for one not set."""
     if env.get(HIP):
         return HIP
-    return CUDA if alone and env.get(CUDA) else ""
+    return CUDA if env.get(CUDA) and not seen.of("nvidia") else ""
 
 
-def _amd_list(name: str, env: dict[str, str], most: int | None, gpus: list[Gpu]) -> _Chosen:
+def _amd_list(name: str, env: dict[str, str], most: int | None, gpus: tuple[Gpu, ...]) -> _Chosen:
     among = Among(most=most, uuids=tuple(gpu.uuid for gpu in gpus), cuda=False)
     return _Chosen(name, env[name], read_list(env[name], among), most)
 
@@ -144,8 +147,7 @@ def visible_gpus_are_there(seen: Leftovers, gpus: Gpus, wanted: VisibilityWanted
     env = place.environment
     if isinstance(env, Unseen):
         return unknown(Reason.NOT_OBSERVABLE, f"environment not seen: {env}", remedy=env.remedy)
-    nvidia = [gpu for gpu in gpus.gpus if gpu.vendor == "nvidia"]
-    both = (_nvidia(place, env, nvidia), _amd(env, gpus, alone=not nvidia))
+    both = (_nvidia(place, env, gpus), _amd(env, gpus))
     found = [each for each in both if each]
     observed = {name: env[name] for name in VISIBILITY if name in env}
     evidence = (f"looked at {place.source}", *(f"{name}={env[name]}" for name in sorted(env)))
@@ -255,11 +257,11 @@ def gfx_not_overridden(seen: Gpus, left: Leftovers, wanted: None) -> dict[str, J
     What to do: unset it where it is set (shell profile, unit, image), start anew what runs there,
     and rerun.
     """
-    gpus = [gpu for gpu in seen.gpus if gpu.vendor == "amd"]
-    return {
-        gpu.address: replace(_overridden(seen, gpu, left), premise=(f"gpu[{gpu.address}]",))
-        for gpu in gpus
-    }
+    said: dict[str, Judgement] = {}
+    for gpu in seen.of("amd"):
+        judgement = _overridden(seen, gpu, left)
+        said[gpu.address] = replace(judgement, premise=(f"gpu[{gpu.address}]",))
+    return said
 
 
 def _overridden(seen: Gpus, gpu: Gpu, left: Leftovers) -> Judgement:
@@ -311,9 +313,13 @@ def _unset(says: str, name: str, place: Leftover, evidence: tuple[str, ...]) -> 
 
 
 def _version(text: str) -> tuple[int, int, int] | None:
-    """Read a version as ROCm's libhsakmt does; nothing may stand behind it."""
+    """Read a version as ROCm's libhsakmt does (src/topology.c); nothing may stand behind it."""
     found = re.fullmatch(r"\s*([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})", text)
-    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+    if not found:
+        return None
+    major, minor, step = (int(part) for part in found.groups())
+    fits = major <= _LARGEST_MAJOR and max(minor, step) <= _LARGEST_MINOR
+    return (major, minor, step) if fits else None
 
 
 def _gfx(version: tuple[int, int, int]) -> str:
@@ -322,13 +328,12 @@ def _gfx(version: tuple[int, int, int]) -> str:
 
 def _is_used(seen: Gpus, gpu: Gpu, env: dict[str, str]) -> bool:
     """Whether a place may use a GPU: neither hidden, nor beside a card the processor's own."""
-    gpus = [one for one in seen.gpus if one.vendor == "amd"]
+    gpus = seen.of("amd")
     if gpu.integrated and not all(one.integrated for one in gpus):
         return False
     order = sorted((int(node), one.address) for one in gpus for node in one.kfd_nodes)
     visible = [address for _, address in order]
-    alone = all(one.vendor == "amd" for one in seen.gpus)
-    for name in (ROCR if ROCR in env else "", _hip_variable(env, alone=alone)):
+    for name in (ROCR if ROCR in env else "", _hip_variable(env, seen)):
         if not name:
             continue
         shown = _amd_list(name, env, len(visible), gpus).shown
@@ -363,14 +368,14 @@ def mps_as_declared(seen: Mps, gpus: Gpus, box: Identity, wanted: bool | None) -
     What to do: `echo quit | nvidia-cuda-mps-control` ends it, `nvidia-cuda-mps-control -d` starts
     it, both as its user; rerun.
     """
-    if wanted is None and not any(gpu.vendor == "nvidia" for gpu in gpus.gpus):
+    if wanted is None and not gpus.of("nvidia"):
         return not_applicable("no GPU of NVIDIA on the PCI bus")
     observed: dict[str, Json] = {"processes": [*seen.processes]}
     expected: dict[str, Json] = {} if wanted is None else {"runs": "yes" if wanted else "no"}
     if seen.processes:
         says = f"MPS runs: {seen.processes[0]}"
         quit_it = "`echo quit | nvidia-cuda-mps-control` as its user"
-        if wanted is False:
+        if wanted is not None and not wanted:
             return fail(
                 "mps-running",
                 f"{says}; the profile says that it does not",

@@ -55,7 +55,7 @@ def numa_nodes_as_declared(seen: Numa, box: Identity, wanted: Bounds | None) -> 
         f"node {node.node}: CPUs {node.cpu_list or 'none'}, {bytes_text(node.memory_bytes)}"
         for node in seen.nodes
     )
-    says = f"{count} NUMA node{'' if count == 1 else 's'}"
+    says = f"NUMA nodes: {count}"
     if wanted is not None and not _within(count, wanted):
         return fail(
             "other-number-of-nodes",
@@ -66,7 +66,7 @@ def numa_nodes_as_declared(seen: Numa, box: Identity, wanted: Bounds | None) -> 
             expected=expected,
             evidence=evidence,
         )
-    notes = tuple(_notes(seen.nodes, bare=box.hypervisor == "none"))
+    notes = tuple(_notes(seen.nodes, box))
     return ok(says, observed=observed, expected=expected, notes=notes, evidence=evidence)
 
 
@@ -76,11 +76,11 @@ def _within(count: int, wanted: Bounds) -> bool:
     )
 
 
-def _notes(nodes: tuple[NumaNode, ...], *, bare: bool) -> Iterator[str]:
+def _notes(nodes: tuple[NumaNode, ...], box: Identity) -> Iterator[str]:
     near = [node for node in nodes if node.near_cpus]
     filled = [node for node in near if node.memory_bytes]
     empty = [node.node for node in near if not node.memory_bytes]
-    if empty and bare:
+    if empty and box.hypervisor == "none":
         yield (
             f"node {', '.join(empty)} has CPUs and no memory, so all that they read comes from "
             "another node: look for missing modules beside that socket (`dmidecode -t memory` as "
@@ -91,8 +91,8 @@ def _notes(nodes: tuple[NumaNode, ...], *, bare: bool) -> Iterator[str]:
     least = min(filled, key=lambda node: node.memory_bytes)
     most = max(filled, key=lambda node: node.memory_bytes)
     # what the kernel keeps of one node makes small ones look uneven
-    slack = max(least.memory_bytes * (UNEVEN_RATIO - 1), KERNEL_RESERVE_BYTES)
-    if most.memory_bytes > least.memory_bytes + slack:
+    fair = max(least.memory_bytes * UNEVEN_RATIO, least.memory_bytes + KERNEL_RESERVE_BYTES)
+    if most.memory_bytes > fair:
         yield (
             f"node {most.node} has {bytes_text(most.memory_bytes)} and node {least.node} has "
             f"{bytes_text(least.memory_bytes)}: modules are missing on one socket, or spread "

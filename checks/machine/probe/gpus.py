@@ -124,6 +124,8 @@ def _uuid(world: World, address: str, vendor: str) -> Field:
 def _modules(world: World) -> tuple[str, ...] | Unseen:
     names = world.names("/sys/module")
     if isinstance(names, Unseen):
+        if names.reason is Blind.ABSENT and not isinstance(world.names("/sys"), Unseen):
+            return ()  # a kernel that loads none
         return names
     return tuple(name for name in _MODULES if name in names)
 
