@@ -115,6 +115,14 @@ def test_a_number_that_stands_twice_hides_everything_under_cuda_alone():
     assert (hip("0,1,0").indices, hip("0,1,0").wrong) == ((0, 1), "")
 
 
+def test_a_uuid_that_stands_twice_hides_everything_under_cuda_alone():
+    assert cuda("GPU-b,GPU-c,GPU-b").wrong == "GPU-b twice, which hides all of them"
+    assert cuda("MIG-1,MIG-1").wrong == "MIG-1 twice, which hides all of them"
+    assert hip("GPU-b,GPU-c,GPU-b").others == ("GPU-b", "GPU-c")
+    twice = {"CUDA_VISIBLE_DEVICES": "GPU-b,GPU-bb"}
+    assert seen_in(twice, nvidia(), nvidia_uuids=UUIDS[2:3]).notes == ()
+
+
 def test_what_stands_behind_the_end_of_a_list_is_noted():
     assert cuda("0,-1,2").notes == ("nothing behind '-1' is visible: 2",)
     assert cuda("0,,2,3").notes == ("nothing behind '' is visible: 2,3",)
@@ -137,7 +145,7 @@ def test_what_stands_behind_the_end_of_a_list_is_noted():
 def test_a_uuid_may_be_shortened_as_long_as_it_fits_one_gpu(value, wrong):
     shown = cuda(value)
     assert shown.wrong == wrong
-    assert shown.others_count == value.count("GPU") - bool(wrong)
+    assert len(shown.others) == value.count("GPU") - bool(wrong)
 
 
 def test_a_uuid_among_those_that_cannot_be_read_is_no_fail():
