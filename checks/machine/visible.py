@@ -29,7 +29,7 @@ class Shown:
 
     indices: tuple[int, ...] = ()
     """Of those that it names by number."""
-    others_count: int = 0
+    others: tuple[str, ...] = ()
     """Those that it names by UUID, or by a number of which nobody knows whether it is there."""
     wrong: str = ""
     """The first entry that names no GPU, and why."""
@@ -40,7 +40,7 @@ class Shown:
     @property
     def count(self) -> int:
         """How many are visible."""
-        return len(self.indices) + self.others_count
+        return len(self.indices) + len(self.others)
 
 
 def read_list(value: str, among: Among) -> Shown:
@@ -60,9 +60,11 @@ def read_list(value: str, among: Among) -> Shown:
 
 def _entry(entry: str, shown: Shown, among: Among, *, first: bool) -> Shown:
     text = entry.strip()
+    if text in shown.others:
+        return _again(text, shown, among)
     if text.startswith("MIG-"):
         note = f"{text} is a part of a GPU (MIG), and whether it is there was not looked at"
-        return replace(shown, others_count=shown.others_count + 1, notes=(*shown.notes, note))
+        return replace(shown, others=(*shown.others, text), notes=(*shown.notes, note))
     if text.startswith("GPU-"):
         return _uuid(text, shown, among)
     digits = re.match(r"[0-9]+", text)
@@ -77,6 +79,11 @@ def _wrong(shown: Shown, what: str) -> Shown:
     return replace(shown, wrong=what, ended=True)
 
 
+def _again(what: str, shown: Shown, among: Among) -> Shown:
+    # as PyTorch's torch/cuda/__init__.py retells it of CUDA; ROCr and HIP count it once
+    return _wrong(shown, f"{what} twice, which hides all of them") if among.cuda else shown
+
+
 def _uuid(text: str, shown: Shown, among: Among) -> Shown:
     """A UUID may be shortened to what no other begins with."""
     known = () if isinstance(among.uuids, Unseen) else among.uuids
@@ -89,7 +96,7 @@ def _uuid(text: str, shown: Shown, among: Among) -> Shown:
     notes = shown.notes
     if not fits:
         notes += (f"whether {text} is here cannot be told: not every UUID could be read",)
-    return replace(shown, others_count=shown.others_count + 1, notes=notes)
+    return replace(shown, others=(*shown.others, text), notes=notes)
 
 
 def _number(entry: str, digits: str, shown: Shown, among: Among) -> Shown:
@@ -97,13 +104,12 @@ def _number(entry: str, digits: str, shown: Shown, among: Among) -> Shown:
         note = f"HIP takes bare numbers alone: nothing from {entry!r} on is visible"
         return replace(shown, notes=(*shown.notes, note), ended=True)
     if among.most is None:
-        return replace(shown, others_count=shown.others_count + 1)
+        return replace(shown, others=(*shown.others, digits))
     too_long = len(digits) > _LARGEST_DIGITS
     index = among.most if too_long else int(digits)
     if index >= among.most:
         last = among.most - 1
         return _wrong(shown, f"{digits[:20]}, and the last number here is {last}")
     if index in shown.indices:
-        # as PyTorch's torch/cuda/__init__.py retells it of CUDA; ROCr and HIP count it once
-        return _wrong(shown, f"{index} twice, which hides all of them") if among.cuda else shown
+        return _again(str(index), shown, among)
     return replace(shown, indices=(*shown.indices, index))

@@ -204,18 +204,19 @@ def test_large_numbers_are_compared_by_value():
 
 @pytest.mark.parametrize("driver", ["nvidia", "none"])
 def test_a_gpu_that_its_driver_does_not_list_is_missing_on_the_host(driver):
-    seen = box(gpu(0), gpu(1, driver), nvidia_listed=("0000:00:00.0",))
-    said = judge.all_gpus_there(seen, IDENTITY, exactly(2))
+    listed = ("0000:00:00.0", "0000:02:00.0")
+    seen = box(gpu(0), gpu(1, driver), gpu(2), nvidia_listed=listed)
+    said = judge.all_gpus_there(seen, IDENTITY, exactly(3))
     assert said.cause == "gpus-missing"
-    assert said.says == "1 of the 2 GPUs on the PCI bus are in use by their driver, 2 wanted"
-    assert said.observed == {"gpus_count": 2, "usable_count": 1}
+    assert said.says == "2 of the 3 GPUs on the PCI bus are in use by their driver, 3 wanted"
+    assert said.observed == {"gpus_count": 3, "usable_count": 2}
     assert "does not list 0000:01:00.0" in said.remedy
     # of a container, the list holds what it was given
-    said = judge.all_gpus_there(seen, DOCKER, exactly(2))
+    said = judge.all_gpus_there(seen, DOCKER, exactly(3))
     assert said.verdict is Verdict.PASS
     assert "may have been given fewer" in said.notes[0]
     unseen = replace(IDENTITY, container=UNSEEN)
-    assert judge.all_gpus_there(seen, unseen, exactly(2)).verdict is Verdict.PASS
+    assert judge.all_gpus_there(seen, unseen, exactly(3)).verdict is Verdict.PASS
 
 
 def test_what_virtual_machines_use_or_another_driver_holds_need_not_be_listed():

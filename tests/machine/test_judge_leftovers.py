@@ -115,6 +115,14 @@ def test_a_number_that_stands_twice_hides_everything_under_cuda_alone():
     assert (hip("0,1,0").indices, hip("0,1,0").wrong) == ((0, 1), "")
 
 
+def test_a_uuid_that_stands_twice_hides_everything_under_cuda_alone():
+    assert cuda("GPU-b,GPU-c,GPU-b").wrong == "GPU-b twice, which hides all of them"
+    assert cuda("MIG-1,MIG-1").wrong == "MIG-1 twice, which hides all of them"
+    assert hip("GPU-b,GPU-c,GPU-b").others == ("GPU-b", "GPU-c")
+    twice = {"CUDA_VISIBLE_DEVICES": "GPU-b,GPU-bb"}
+    assert seen_in(twice, nvidia(), nvidia_uuids=UUIDS[2:3]).notes == ()
+
+
 def test_what_stands_behind_the_end_of_a_list_is_noted():
     assert cuda("0,-1,2").notes == ("nothing behind '-1' is visible: 2",)
     assert cuda("0,,2,3").notes == ("nothing behind '' is visible: 2,3",)
@@ -137,7 +145,7 @@ def test_what_stands_behind_the_end_of_a_list_is_noted():
 def test_a_uuid_may_be_shortened_as_long_as_it_fits_one_gpu(value, wrong):
     shown = cuda(value)
     assert shown.wrong == wrong
-    assert shown.others_count == value.count("GPU") - bool(wrong)
+    assert len(shown.others) == value.count("GPU") - bool(wrong)
 
 
 def test_a_uuid_among_those_that_cannot_be_read_is_no_fail():
@@ -244,6 +252,11 @@ def test_hidden_gpus_are_noted_with_their_numbers():
         "CUDA_VISIBLE_DEVICES=GPU-b shows 1 of 4 GPUs",
     )
     assert seen_in({"CUDA_VISIBLE_DEVICES": "3,2,1,0"}, nvidia()).notes == ()
+    by_uuid = {"CUDA_VISIBLE_DEVICES": ",".join(UUIDS)}
+    assert seen_in(by_uuid, nvidia(1), nvidia_uuids=UUIDS).notes == ()
+    every = {"CUDA_VISIBLE_DEVICES": ",".join(str(number) for number in range(300))}
+    many = tuple(f"GPU-{number}" for number in range(300))
+    assert seen_in(every, nvidia(), nvidia_uuids=many).notes == ()
     assert seen_in({"HIP_VISIBLE_DEVICES": "0"}, amd("9.4.2", "9.4.2")).notes == (
         "HIP_VISIBLE_DEVICES=0 shows 1 of 2 GPUs and hides 1",
     )
@@ -324,9 +337,20 @@ def test_what_a_container_was_given_numbers_anew_and_is_noted():
     (note,) = [note for note in seen_in(env, nvidia()).notes if "container" in note]
     assert note.startswith("a container that was given NVIDIA_VISIBLE_DEVICES=2,3 numbers its GPUs")
     assert "from 0 to 1, and CUDA_VISIBLE_DEVICES names 2" in note
+    env = {"NVIDIA_VISIBLE_DEVICES": "1,2,3,4", "CUDA_VISIBLE_DEVICES": "0,8,300"}
+    many = tuple(f"GPU-{number}" for number in range(301))
+    (note,) = [n for n in seen_in(env, nvidia(), nvidia_uuids=many).notes if "container" in n]
+    assert "from 0 to 3, and CUDA_VISIBLE_DEVICES names 8, 300" in note
+    env = {"NVIDIA_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "1", "ROCR_VISIBLE_DEVICES": "0,1"}
+    for each in (env, {**env, "HIP_VISIBLE_DEVICES": ""}):
+        notes = seen_in(each, amd("9.4.2", "9.4.2")).notes
+        assert "container" not in "".join(notes), "it gives no cards of AMD's"
+    env = {"NVIDIA_VISIBLE_DEVICES": "1,all", "CUDA_VISIBLE_DEVICES": "2"}
+    assert "container" in "".join(seen_in(env, nvidia()).notes)
     for given, named in (
         ("2,3", "1"),
         ("all", "3"),
+        ("all,1", "3"),
         ("", "3"),
         ("void", "3"),
         ("GPU-a,GPU-b", "1"),
@@ -426,6 +450,7 @@ def overridden(gpus: Gpus, *places: Leftover):
         ("9.0.10", "9.0.6", False, True),
         ("9.4.2", "90.4.2", True, False),
         ("9.4.2", "64.0.0", True, False),
+        ("64.0.0", "64.0.0", True, False),
         ("63.4.2", "63.255.255", False, True),
         ("63.4.2", "63.256.0", True, False),
         ("63.4.2", "63.0.256", True, False),

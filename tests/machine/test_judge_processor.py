@@ -54,6 +54,7 @@ def identity(model: object) -> Identity:
         ("Xeon   CPU E5  @ 2.40GHz", "Xeon CPU E5 @ 2.40GHz", Verdict.PASS),
         ("Xeon 8480+", "Xeon 8480C", Verdict.FAIL),
         ("Xeon 8480", "Xeon 8481", Verdict.FAIL),
+        ("Xeon 8481", "Xeon 8480", Verdict.FAIL),
         (UNSEEN, "Xeon 8480+", Verdict.UNKNOWN),
     ],
 )
@@ -242,6 +243,11 @@ def test_one_cpu_with_another_governor_than_declared_fails():
     )
 
 
+def test_a_governor_that_sorts_before_the_declared_one_is_another_as_well():
+    said = judge.governor_as_declared(SEEN, "schedutil")
+    assert said.says == "powersave on 8 CPUs; schedutil wanted"
+
+
 def test_a_kernel_that_scales_nothing_makes_it_not_applicable_unless_declared():
     none = replace(SEEN, scaling=())
     assert judge.governor_as_declared(none, None).verdict is Verdict.NOT_APPLICABLE
@@ -277,6 +283,8 @@ TWICE = Bounds(value=1, lower=None, upper=2)
 @pytest.mark.parametrize(
     ("count", "up_s", "noted"),
     [
+        (0, TEN_HOURS, False),
+        (300, TEN_HOURS, False),
         (600, TEN_HOURS, False),
         (601, TEN_HOURS, True),
         (60, 1.0, False),
@@ -301,6 +309,8 @@ def test_what_was_measured_may_be_often_as_well():
     seen = replace(SEEN, throttles_count=2_000, up_s=TEN_HOURS)
     measured = Bounds(value=100, lower=None, upper=200)
     assert judge.seldom_throttled(seen, measured).verdict is Verdict.PASS
+    fewer = replace(seen, throttles_count=1_500)
+    assert judge.seldom_throttled(fewer, measured).verdict is Verdict.PASS
     assert judge.seldom_throttled(replace(seen, throttles_count=2_001), measured).says == (
         "throttled 200.1 times an hour since boot, 100 when it was measured"
     )

@@ -108,14 +108,15 @@ def test_cpus_are_grouped_by_driver_and_governor(tmp_path):
     box.put(f"{CPUS}/cpu3/cpufreq/scaling_max_freq", "garbage\n")
     box.put(f"{CPUS}/cpu4/cpufreq/scaling_max_freq", "1900000\n")
     box.put(f"{CPUS}/cpu5/cpufreq/scaling_governor", "")
+    box.put(f"{CPUS}/cpu1/cpufreq/scaling_driver", "-1\n")
     box.put(f"{CPUS}/cpu6/cpufreq/cpuinfo_max_freq", "0\n")
     seen = processor(tmp_path, box)
     first, second = seen.scaling
     assert (first.governor, first.governed_cpus) == ("performance", 1)
     assert first.lowest_max_ratio.reason is Blind.MALFORMED
-    assert (second.governor, second.governed_cpus) == ("powersave", 6)
+    assert (second.governor, second.governed_cpus) == ("powersave", 5)
     assert second.lowest_max_ratio == 0.5
-    assert seen.scaling_unread_cpus == 1
+    assert seen.scaling_unread_cpus == 2
 
 
 def test_a_governor_that_can_be_read_of_no_cpu_is_a_reason(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 from checks.core.codec import encode
 from checks.core.expectation import Expected
 from checks.core.facts import Observation
-from checks.core.profile import Hardware, Paths, Profile, Serve
+from checks.core.profile import Hardware, Paths, Profile, Python, Serve
 from checks.core.registry import Probe, load_areas
 from checks.core.runner import Key, Runner, receive
 from checks.core.world import World
@@ -43,7 +43,15 @@ PROFILE = Profile(
         container="none",
         memory_total_bytes=512 * 2**30,
         memory_available_min_bytes=2**30,
+        cpu_model="Intel(R) Xeon(R) Platinum 8480+",
+        cpus=8,
+        cpu_features=("avx512f", "amx_tile"),
+        cpu_governor="powersave",
+        numa_nodes=1,
+        gpus=1,
+        mps=False,
     ),
+    python=(Python(name="venv", path="/srv/venv/bin/python"),),
     paths=Paths(model_cache="/srv/hub"),
     serve=(
         Serve(name="port", command="run -t 4", where="port:8000", model="a/b", model_bytes=10),

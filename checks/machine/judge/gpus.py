@@ -192,14 +192,15 @@ def all_gpus_there(seen: Gpus, box: Identity, wanted: Bounds) -> Judgement:
         )
     inside = box.container != "none"
     unlisted = () if inside else _unlisted(seen)
-    if wanted.lower is not None and not count - len(unlisted) >= wanted.lower:
+    usable = count - len(unlisted)
+    if wanted.lower is not None and not usable >= wanted.lower:
         return fail(
             "gpus-missing",
-            f"{count - len(unlisted)} of the {count} GPUs on the PCI bus are in use by their driver, "
+            f"{usable} of the {count} GPUs on the PCI bus are in use by their driver, "
             f"{wanted.value:.0f} wanted",
             remedy=f"NVIDIA's driver does not list {', '.join(unlisted)}: read what it said "
             "(`dmesg | grep -i nvrm` as root), see machine.devices.driver, mend that, and rerun",
-            observed={**observed, "usable_count": count - len(unlisted)},
+            observed={**observed, "usable_count": usable},
             expected=expected,
             evidence=evidence,
         )

@@ -193,7 +193,7 @@ def _hidden_notes(each: _Chosen, env: dict[str, str]) -> Iterator[str]:
         yield f"{each.variable}={each.value or '(empty)'} hides every GPU; unset it if one is needed"
     elif each.shown.count < each.most:
         says = f"{each.variable}={each.value} shows {each.shown.count} of {each.most} GPUs"
-        if not each.shown.others_count:
+        if not each.shown.others:
             rest = [str(index) for index in range(each.most) if index not in each.shown.indices]
             says += f" and hides {', '.join(rest)}"
             if each.variable == CUDA and env.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
@@ -257,10 +257,11 @@ def gfx_not_overridden(seen: Gpus, left: Leftovers, wanted: None) -> dict[str, J
     What to do: unset it where it is set (shell profile, unit, image), start anew what runs there,
     and rerun.
     """
-    return {
-        gpu.address: replace(_overridden(seen, gpu, left), premise=(f"gpu[{gpu.address}]",))
-        for gpu in seen.of("amd")
-    }
+    said: dict[str, Judgement] = {}
+    for gpu in seen.of("amd"):
+        judgement = _overridden(seen, gpu, left)
+        said[gpu.address] = replace(judgement, premise=(f"gpu[{gpu.address}]",))
+    return said
 
 
 def _overridden(seen: Gpus, gpu: Gpu, left: Leftovers) -> Judgement:
@@ -336,7 +337,7 @@ def _is_used(seen: Gpus, gpu: Gpu, env: dict[str, str]) -> bool:
         if not name:
             continue
         shown = _amd_list(name, env, len(visible), gpus).shown
-        if shown.others_count:
+        if shown.others:
             return True  # chosen by UUID: which of them that is, is not followed here
         visible = [visible[index] for index in shown.indices]
     return gpu.address in visible or not order

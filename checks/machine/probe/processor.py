@@ -143,7 +143,7 @@ def _scaling(world: World, cpus: Iterable[int]) -> tuple[tuple[Scaling, ...] | U
 
 def _name(world: World, path: str) -> Field:
     name = world.line(path)
-    if isinstance(name, Unseen) or re.fullmatch(r"[A-Za-z0-9_.-]{1,32}", name):
+    if isinstance(name, Unseen) or re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,31}", name):
         return name
     return Unseen(Blind.MALFORMED, f"{path}: {name[:40]}")
 
