@@ -60,7 +60,10 @@ def test_this_machine_is_confirmed_after_it_was_adopted_and_accepted(suite, open
 
 def half_the_memory():
     box = h100_box()
-    return box.put("/proc/meminfo", "MemTotal:       263967744 kB\nMemAvailable:   250000000 kB\n")
+    return box.put(
+        "/proc/meminfo",
+        "MemTotal:       263967744 kB\nMemAvailable:   250000000 kB\nSwapTotal:             0 kB\nSwapFree:              0 kB\n",
+    )
 
 
 def with_memory(box, gib):

@@ -159,13 +159,16 @@ def test_a_gpu_whose_node_nobody_tells_is_noted_on_a_box_with_several(node, node
     assert len(said.notes) == 1 + noted
 
 
-def test_a_driver_is_judged_by_what_is_declared_or_holds_everywhere():
+def test_a_driver_is_judged_by_what_holds_everywhere_and_by_the_declared_number():
     of = REGISTRY.checks["machine.devices.driver"].cases
     for count in (None, 0):
         (case,) = of(expected(Profile(schema=1, hardware=Hardware(gpus=count))))
         assert (case.wanted.value, case.wanted.basis) == (None, Basis.INVARIANT)
-    (case,) = of(expected(Profile(schema=1, hardware=Hardware(gpus=8))))
-    assert (case.wanted.value, case.wanted.basis) == (8, Basis.DECLARED)
+    # whoever stands for their number, that a driver holds one is good
+    for assumed in ((), ("gpus",)):
+        (case,) = of(expected(Profile(schema=1, hardware=Hardware(gpus=8, assumed=assumed))))
+        assert (case.wanted.value, case.wanted.basis) == (8, Basis.INVARIANT)
+        assert "hardware.gpus" in case.wanted.source
 
 
 # their number

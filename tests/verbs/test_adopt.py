@@ -83,7 +83,11 @@ def test_every_detected_key_is_assumed_and_said_to_be(bench):
     assert {key: getattr(found, key) for key in kept} == kept
     assert set(kept) <= set(found.assumed)
     # whatever has a value is assumed, and nothing else
-    values = {field.name for field in dataclasses.fields(found) if getattr(found, field.name)}
+    values = {
+        field.name
+        for field in dataclasses.fields(found)
+        if getattr(found, field.name) not in (None, (), "")
+    }
     assert values - {"assumed"} == set(found.assumed)
     assert f"wrote {bench.file}" in bench.out
     assert "assumed   architecture, virtualization, container, product_name, mem" in bench.out
