@@ -1,0 +1,86 @@
+"""The swap day of the README, through the commands alone, on the trees of a box before and after."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.boxes.test_swap import blocks, card, dimms, whole_box
+from tests.support.runs import HERE, cli
+
+AFTER = (
+    "MemTotal:      1056000000 kB\nMemAvailable:  1000000000 kB\n"
+    "SwapTotal:             0 kB\nSwapFree:              0 kB\n"
+)
+
+
+class Story:
+    """A folder in which commands follow one another."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.words = ("--expected", folder / "e", "--ledger-dir", folder / "l")
+        self.said = ""
+
+    def do(self, *words: object) -> int:
+        done = cli(*words, *self.words)
+        self.said += f"$ {words}\n{done.out}"
+        assert not done.err, done.err
+        return done.code
+
+    def run(self, tree: str, *words: object) -> int:
+        rest = ("--baseline", self.newest) if self.ledgers() else ()
+        return self.do("run", "--host", "h100-1", "--root", self.folder / tree, *words, *rest)
+
+    def ledgers(self) -> list[Path]:
+        found = (self.folder / "l" / "h100-1" / "rehearsals").glob("*.json")
+        return sorted(found, key=lambda path: path.stat().st_mtime_ns)
+
+    @property
+    def newest(self) -> Path:
+        return self.ledgers()[-1]
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory) -> Story:
+    folder = tmp_path_factory.mktemp("story")
+    whole_box().write(folder / "before")
+    swapped = whole_box().put("/proc/meminfo", AFTER)
+    card(2, "000000000099")(swapped)
+    dimms(swapped, "S9")
+    blocks(swapped, 512)
+    swapped.write(folder / "after")
+    return Story(folder)
+
+
+def test_from_the_first_day_over_a_swap_nobody_is_ever_stuck(story):
+    assert story.do("adopt", "h100-1", "--root", story.folder / "before") == 0
+    assert story.run("before") == 0
+    assert "passed unconfirmed" in story.said
+    assert story.do("accept", story.newest, "--ticket", "INFRA-1") == 0
+    first = len(story.said)
+    assert story.run("before", "--ticket", "INFRA-1") == 0
+    assert "unconfirmed" not in story.said[first:]
+    swap = len(story.said)
+    assert story.run("after", "--ticket", "INFRA-2") == 10
+    assert story.do("accept", story.newest) == 0
+    assert story.run("after") == 0
+    # the old parts come back, and the number that was measured on them counts again
+    back = len(story.said)
+    assert story.run("before") == 0
+    assert "back    machine.memory.total [box]" in story.said[back:]
+    # what the README shows of swap day was said, line by line, in this order
+    text = (HERE / "README.md").read_text("utf-8").partition("### Swap day")[2]
+    shown = re.findall(r"```text\n(.*?)```", text, re.DOTALL)[0].splitlines()
+    said = iter(map(plain, story.said[swap:back].splitlines()))
+    for line in shown:
+        if line.strip() not in ("…", "") and not line.startswith("$ "):
+            assert plain(line) in said, line
+
+
+def plain(line: str) -> str:
+    """A line without what differs from one run to the next."""
+    line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?Z", "T", line.rstrip())
+    return re.sub(r"\d+\.\d s,", "N s,", line).replace(", rehearsal", "")
