@@ -31,6 +31,8 @@ _IDENTIFYING = re.compile(r"(?:.*_)?(?:address|serials?|uuid|host_name|machine_i
 """Keys whose text goes whole, and wherever else a part of it stands."""
 _IDENTITY = "identity"
 """Key of a table of which the same is true, whatever its fields are called."""
+_PLACE = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+"""An address on the PCI bus: a place that every box of this make has."""
 _UNREAD = "unread"
 """Key that a part of the fingerprint has beside it."""
 _OURS = {
@@ -209,6 +211,7 @@ def _names_of(value: Json) -> set[str]:
         if identifies(key):
             names.add(text)
             names |= {text.partition(".")[0]} if key == "host_name" else set(text.split())
+    names = {name for name in names if not _PLACE.fullmatch(name)}
     return names - {"", "localhost", "none"}
 
 
@@ -227,6 +230,8 @@ def _clean(value: Json, rules: _Rules, key: str, *, seen: bool = False) -> Json:
     ):  # a waiver's is free text
         return value
     if isinstance(value, str):
+        if _PLACE.fullmatch(value):
+            return value
         if key in _PERSONAL or identifies(key):
             return HIDDEN if value else value
         return _covered(value, rules)

@@ -35,7 +35,9 @@ def test_one_thread_too_many_fails_and_the_number_below_passes(suite, tmp_path, 
     assert fits["verdict"] == "pass", fits["says"]
     assert run.code == 1
     # and nothing else is wrong with that box
-    assert [row for row in run.with_verdict("fail", "unknown") if CHECK not in row] == []
+    others = [row for row in run.with_verdict("fail", "unknown") if CHECK not in row]
+    # how many processes may be started stands in another hierarchy
+    assert [row for row in others if not row.startswith("machine.limits.pids")] == []
 
 
 def test_the_case_of_the_report_names_quota_threads_and_throttling(suite, tmp_path):

@@ -80,7 +80,7 @@ def test_rdma_needs_locked_memory(suite, tmp_path, locked, rights, rdma, verdict
 
 
 def test_the_public_report_of_8_mib_with_rdma_in_sysfs_alone_fails(suite, tmp_path):
-    box = _with_limits(plain_box(), PID, limits=limits_text("8388608"))
+    box = _with_limits(plain_box(), PID, limits=limits_text("8388608")).drop("/dev")
     box.put("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n")
     assert judged(suite, tmp_path, box, MEMLOCK)["cause"] == "locked-memory-limited"
 

@@ -196,6 +196,4 @@ def test_the_processor_is_a_part_of_the_fingerprint(suite, tmp_path):
     run, _ = judged(suite, tmp_path, plain_box(), "machine.cpu.model")
     assert run.ledger["fingerprint"]["cpu"]["kind"] == {
         "model": "Intel(R) Xeon(R) Platinum 8480+",
-        "present_cpus": "8",
-        "sockets": "1",
     }

@@ -190,6 +190,7 @@ class Box:
         for path, target in self.links.items():
             place = folder / path.lstrip("/")
             place.parent.mkdir(parents=True, exist_ok=True)
+            place.unlink(missing_ok=True)
             place.symlink_to(target)
         (folder / "recorded.json").write_text(json.dumps(self.recorded))
         return folder

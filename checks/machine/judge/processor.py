@@ -229,6 +229,9 @@ def governor_as_declared(seen: Processor, wanted: str | None) -> Judgement:
         for row in scaling
     )
     if not scaling:
+        if isinstance(seen.online_cpus, Unseen):
+            cpus = seen.online_cpus
+            return unknown(Reason.NOT_OBSERVABLE, f"no CPU was seen: {cpus}", remedy=cpus.remedy)
         if wanted is None:
             return not_applicable("the kernel scales no frequency here")
         return unknown(
@@ -308,7 +311,7 @@ def seldom_throttled(seen: Processor, wanted: Bounds | None) -> Judgement:
     """
     count, up_s = seen.throttles_count, seen.up_s
     if isinstance(count, Unseen):
-        if count.reason is Blind.ABSENT:
+        if count.reason is Blind.ABSENT and not isinstance(seen.online_cpus, Unseen):
             return not_applicable(count.detail)
         return unknown(Reason.NOT_OBSERVABLE, f"not counted: {count}", remedy=count.remedy)
     if isinstance(up_s, Unseen):
