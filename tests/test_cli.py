@@ -13,8 +13,14 @@ from checks.cli import main
 from checks.core.registry import load_areas
 from checks.ledger.canonical import ledger_digest, pretty
 from checks.ledger.schema import read_ledger
-from tests.support.runs import HERE, clean_environment, ledger_here, run_here, write_profile
-from tests.support.runs import command as python
+from tests.support.runs import (
+    HERE,
+    clean_environment,
+    command as python,
+    ledger_here,
+    run_here,
+    write_profile,
+)
 
 VERBS = (
     "run",

@@ -7,8 +7,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from dataclasses import field as dataclass_field
+from dataclasses import dataclass, field as dataclass_field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from checks.core.expectation import Case, Expected, NotDeclared

@@ -8,8 +8,7 @@ all else that it does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING
-from dataclasses import field as dataclass_field
+from dataclasses import MISSING, field as dataclass_field
 from typing import Any
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}"

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from checks.core.codec import LARGEST_INT, CodecError, decode, encode
 from checks.core.facts import Blind, Facts, NotRecordedError, Unseen

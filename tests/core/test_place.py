@@ -1,8 +1,7 @@
 """Places: how a profile names whose limits count."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from checks.core.place import KINDS, Place, PlaceError, parse_place
 

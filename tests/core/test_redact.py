@@ -5,8 +5,7 @@ import json
 import time
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from checks.core import profile as profiles
 from checks.core.codec import encode

@@ -1,8 +1,7 @@
 """Numbers for people."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from checks.core.units import bytes_text, span_text
 

@@ -6,8 +6,7 @@ import random
 
 import pytest
 import tomli
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from checks.core.codec import encode
 from checks.core.errors import PreflightError, ProfileError

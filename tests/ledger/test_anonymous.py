@@ -6,8 +6,7 @@ import json
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from checks.cli import main
 from checks.ledger.anonymous import HIDDEN, anonymous

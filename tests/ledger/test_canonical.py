@@ -6,8 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from checks.core.errors import LedgerError
 from checks.ledger.canonical import LARGEST_FILE_BYTES, digest, ledger_digest, parse, pretty, read

@@ -1,8 +1,7 @@
 """The kernel's way to write sets of CPUs."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from checks.machine.cpulist import LARGEST_CPU, count_cpus
 

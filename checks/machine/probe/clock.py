@@ -8,7 +8,7 @@ import re
 from checks.core.facts import Blind, Facts, Unseen
 from checks.core.registry import probe, supplied
 from checks.core.world import World
-from checks.machine.facts import (
+from checks.machine.basic_facts import (
     Clock,
     Discipline,
     HardwareClock,

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from checks.core.facts import Blind, Field, Unseen
 from checks.core.registry import probe
 from checks.core.world import World
-from checks.machine.disks import NO_DISK, disk_slot
-from checks.machine.facts import (
+from checks.machine.basic_facts import (
     Device,
     Devices,
 )
+from checks.machine.disks import NO_DISK, disk_slot
 
 _DISPLAY_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
 """VGA, 3-D, other display controllers, and processing accelerators."""

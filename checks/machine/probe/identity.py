@@ -7,7 +7,7 @@ import re
 from checks.core.facts import Blind, Field, Unseen
 from checks.core.registry import probe
 from checks.core.world import World
-from checks.machine.facts import (
+from checks.machine.basic_facts import (
     Identity,
 )
 

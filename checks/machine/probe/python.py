@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from checks.core.facts import Blind, Unseen
-from checks.core.profile import Profile
-from checks.core.profile import Python as Target
+from checks.core.profile import Profile, Python as Target
 from checks.core.registry import probe
 from checks.core.world import RECORDED, World
 from checks.machine.facts import (
