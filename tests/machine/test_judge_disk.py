@@ -28,7 +28,7 @@ from checks.machine.facts import (
     RoomWanted,
 )
 from checks.machine.judge import disk as judge
-from tests.support.judging import MIB, UNSEEN, expected, passes_nowhere_without_a_number
+from tests.support.judging import MIB, UNSEEN, expected, stopped_without
 
 
 def test_the_limits_are_those_that_the_texts_promise():
@@ -755,30 +755,39 @@ def test_locks_are_wanted_wherever_a_model_of_the_hub_is_downloaded_to():
 
 
 def test_what_is_no_number_passes_nowhere():
-    passes_nowhere_without_a_number(
-        "machine.disk.free",
-        (replace(folder(900, a=30), beside=("tmp",)),),
-        replace(room(10, a=100), beside_bytes={"tmp": 7}),
-        {"free_bytes", "cached_bytes", "model_bytes", "beside_bytes"},
+    compared = {"free_bytes", "cached_bytes", "model_bytes", "beside_bytes"}
+    assert (
+        stopped_without(
+            "machine.disk.free",
+            (replace(folder(900, a=30), beside=("tmp",)),),
+            replace(room(10, a=100), beside_bytes={"tmp": 7}),
+            compared,
+        )
+        == compared
     )
-    passes_nowhere_without_a_number("machine.disk.inodes", (folder(),), room(), {"inodes_free"})
-    passes_nowhere_without_a_number(
-        "machine.disk.filesystem",
-        (
-            replace(
-                lies_on("tmpfs", memory=behind(1_000, 900, 5, 5)),
-                cached_bytes={"a": 30},
-            ),
-            BOX_SEEN,
+    compared = {"inodes_free"}
+    assert stopped_without("machine.disk.inodes", (folder(),), room(), compared) == compared
+    compared = {
+        *(
+            "memory_total_bytes",
+            "memory_available_bytes",
+            "swap_total_bytes",
+            "swap_free_bytes",
         ),
-        replace(cache(a=100), free_bytes=5),
-        {
-            *(
-                "memory_total_bytes",
-                "memory_available_bytes",
-                "swap_total_bytes",
-                "swap_free_bytes",
+        *("cached_bytes", "model_bytes"),
+    }
+    assert (
+        stopped_without(
+            "machine.disk.filesystem",
+            (
+                replace(
+                    lies_on("tmpfs", memory=behind(1_000, 900, 5, 5)),
+                    cached_bytes={"a": 30},
+                ),
+                BOX_SEEN,
             ),
-            *("cached_bytes", "model_bytes"),
-        },
+            replace(cache(a=100), free_bytes=5),
+            compared,
+        )
+        == compared
     )

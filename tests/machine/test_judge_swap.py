@@ -10,7 +10,7 @@ from checks.core.profile import Hardware, Profile
 from checks.core.verdict import Verdict
 from checks.machine.facts import Swap, SwapDevice
 from checks.machine.judge import swap as judge
-from tests.support.judging import GIB, UNSEEN, expected, passes_nowhere_without_a_number
+from tests.support.judging import GIB, UNSEEN, expected, stopped_without
 
 
 def swap(total: int, used: int = 0, **changes: object) -> Swap:
@@ -113,4 +113,4 @@ def test_swap_is_compared_with_the_profile_where_it_says_something():
 
 def test_what_is_no_number_passes_nowhere():
     compared = {"total_bytes", "wanted"}
-    passes_nowhere_without_a_number("machine.memory.swap", (swap(5),), 9, compared)
+    assert stopped_without("machine.memory.swap", (swap(5),), 9, compared) == compared
