@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from checks.core.expectation import Basis
 from checks.core.finding import Finding, area_of
 from checks.core.profile import ObserveOnly, Waiver
+from checks.core.scope import ALL, QUICK, SELECTION
 from checks.core.verdict import EXIT_CODES, LOOKS, Excuse, ExitEffect, RunVerdict, Verdict
 
 WAIVER_CHECK = "profile.waiver"
@@ -150,11 +151,6 @@ def _weigh(
 
 def _confirmed(rows: Iterable[Finding], scope: str) -> bool:
     return any(row.confirmed and in_scope(row.check, scope, load=row.load) for row in rows)
-
-
-ALL, SELECTION, QUICK = "all", "selection", "quick"
-"""Scopes besides the names of areas: everything, what the command line has picked out, and what puts
-no load on the box."""
 
 
 def in_scope(check: str, scope: str, *, load: str = "") -> bool:

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from checks.core.codec import Json
+from checks.core.scope import ALL, QUICK, SELECTION
 from checks.ledger.head import Head
 
-ALL, QUICK, SELECTION = "all", "quick", "selection"
 _SUITE_CODES = (0, 1, 10)
 """Exit codes of a complete run that are not pytest's own."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from checks.core.codec import Json
 from checks.core.errors import LedgerError, Problem
-from checks.core.outcome import ALL
+from checks.core.scope import ALL
 from checks.ledger.canonical import ledger_digest
 from checks.ledger.document import Ledger
 from checks.ledger.head import HEAD, NEWER, Head

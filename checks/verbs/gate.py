@@ -31,6 +31,7 @@ from checks.core.fingerprint import Fields, Part
 from checks.core.moment import utc_s
 from checks.core.paths import HOST_NAME, ledger_folder, user_path
 from checks.core.registry import AREAS
+from checks.core.scope import ALL, QUICK
 from checks.core.units import span_text
 from checks.core.window import (
     SPAN_FORM,
@@ -46,7 +47,7 @@ from checks.ledger.canonical import LARGEST_FILE_BYTES, parse
 from checks.ledger.files import journals, read_plain
 from checks.ledger.head import HEAD, Head, as_fingerprint, parse_head
 from checks.ledger.opening import STATE, last_opening_s, record_opening
-from checks.ledger.reliance import ALL, QUICK, Base, Later, reliance
+from checks.ledger.reliance import Base, Later, reliance
 from checks.machine.probe.clock import kernel_built
 from checks.machine.probe.parts import read_parts, usb_controllers
 from checks.machine.swaps import pci_address, swaps
