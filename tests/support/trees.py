@@ -50,6 +50,8 @@ PROFILE = Profile(
         numa_nodes=1,
         gpus=1,
         mps=False,
+        kernel_parameters=("iommu=pt",),
+        kernel_modules=("ib_core", "fuse"),
     ),
     python=(Python(name="venv", path="/srv/venv/bin/python"),),
     paths=Paths(model_cache="/srv/hub"),
