@@ -9,6 +9,7 @@ import signal
 import time
 import zlib
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -102,10 +103,16 @@ def recovered(host: Host) -> dict:
 
 
 @pytest.mark.slow
-def test_every_byte_prefix_recovers_to_what_its_whole_lines_say(raw):
+def test_prefixes_recover_to_what_their_whole_lines_say(raw):
     seen = {}
     ends = [len(b"".join(whole_lines(raw)[:n])) for n in range(raw.count(b"\n") + 1)]
-    for size in range(len(raw) + 1):
+    # Each prefix is read from its start, so all of them cost the square of the journal's length: every
+    # byte of each fifth line, and the edges of the others.
+    sizes = {len(raw), *(end + by for end in ends for by in (-2, -1, 0, 1, 2))}
+    for start, end in list(pairwise(ends))[::5]:
+        sizes.update(range(start, end))
+    tried = sorted(size for size in sizes if 0 <= size <= len(raw))
+    for size in tried:
         remains = read_journal(raw[:size], "j")
         # a line counts once its last byte is there; the newline adds nothing
         whole = sum(end - 1 <= size for end in ends[1:])
@@ -119,7 +126,7 @@ def test_every_byte_prefix_recovers_to_what_its_whole_lines_say(raw):
             ledger = rebuilt(remains)
             seen[key] = greens(ledger)
             assert seen[key] == greens_in(raw[:size])
-    print(f"{len(raw) + 1} prefixes, {len(seen)} different ledgers")
+    print(f"{len(tried)} prefixes, {len(seen)} different ledgers")
     assert len(seen) >= 2 * raw.count(b"\n")
     assert len(seen[False, raw.count(b"\n") - 1, ""]) >= 8
 

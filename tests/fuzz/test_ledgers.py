@@ -31,7 +31,7 @@ STYLES = [
     Style(width=200, colour=True),
 ]
 ROUNDS = [pytest.param(40, id="sample")] + [
-    pytest.param(500, id=f"round-{number}", marks=pytest.mark.slow) for number in range(6)
+    pytest.param(500, id=f"round-{number}", marks=pytest.mark.slow) for number in range(3)
 ]
 
 
