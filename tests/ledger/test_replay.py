@@ -219,14 +219,25 @@ def timed(*words):
 
 # A replay never waits: it has one thread, and flushes its ledger alone to disk. So its processor time
 # is its wall time on a machine that has nothing else to do. What is asserted is the best of three: the
-# other two may have shared a core with whatever else this machine is doing.
+# other two may have shared a core with whatever else this machine is doing. Where all of them did, the
+# start of pytest alone takes longer too, and by as much.
+
+BARE_S = 0.16
+"""Processor time of `pytest --version` on an idle machine of the kind that the limits were set on."""
+
+
+def slowness() -> float:
+    """Tell how many times longer than on an idle machine anything takes now; at least 1."""
+    _, _, work_s = timed("--version")
+    return max(1.0, work_s / BARE_S)
 
 
 def test_a_replay_takes_less_than_a_second(made, tmp_path):
     done, wall_s, work_s = timed("--replay", made.file, "--ledger-dir", tmp_path)
     assert done.code == made.run["exit_code"]
-    assert work_s <= 1.0
-    assert wall_s <= 2.0
+    slower = slowness()
+    assert work_s <= 1.0 * slower
+    assert wall_s <= 2.0 * slower
 
 
 @pytest.mark.slow
@@ -236,5 +247,6 @@ def test_a_replay_of_a_megabyte_takes_less_than_two_seconds(big, tmp_path):
     assert done.code == 1
     path = min((tmp_path / "big" / "replays").glob("*Z-*-fail.json"))
     assert canonical(read_ledger(path).row) == canonical(big.row)
-    assert work_s <= 2.0
-    assert wall_s <= 4.0
+    slower = slowness()
+    assert work_s <= 2.0 * slower
+    assert wall_s <= 4.0 * slower
