@@ -20,4 +20,5 @@ def open_path() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="preflight-test-"))
     folder.chmod(0o777)
     yield folder
+    folder.chmod(0o777)  # a test may have taken the right to write away
     shutil.rmtree(folder)

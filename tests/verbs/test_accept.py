@@ -447,8 +447,11 @@ def test_a_folder_that_may_not_be_written_is_one_clear_text(open_path):
     expected = write_profile(open_path / "e", "box", ASSUMED)
     root = str(plain_box().write(open_path / "tree"))
     ledger = ledger_here(open_path / "l", "box", expected=(str(expected),), root=root)
-    for room in ("absent", "rehearsed"):
-        (expected / room).mkdir()
+    rehearsed = expected / "rehearsed"
+    for is_there in (False, True):
+        if is_there:
+            rehearsed.mkdir()
+            rehearsed.chmod(0o555)
         expected.chmod(0o555)
         code, said = main_as(
             another_user(), open_path, "accept", ledger.file, "--expected", expected
