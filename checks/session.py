@@ -17,14 +17,15 @@ from checks.core.errors import LedgerError, UsageError
 from checks.core.expectation import Expectation, Expected
 from checks.core.facts import Blind, Facts, NotRecordedError, Unseen
 from checks.core.finding import Finding
+from checks.core.judging import cases_of
 from checks.core.load import LOCAL_HOST, Loaded, Source, load_host
 from checks.core.moment import utc_text
 from checks.core.outcome import in_scope
 from checks.core.paths import expected_folders, ledger_folder, user_path
 from checks.core.redact import ENVIRONMENT_SECRETS, cap, redact_text
-from checks.core.registry import AREAS, Check, Registry, cases_of, load_areas
+from checks.core.registry import Check, Registry, load_areas
 from checks.core.runner import Runner
-from checks.core.scope import ALL, QUICK, SELECTION
+from checks.core.scope import ALL, AREAS, QUICK, SELECTION
 from checks.core.signals import held
 from checks.core.verdict import Verdict
 from checks.core.world import World

@@ -10,8 +10,9 @@ import pytest
 
 from checks.core.coverage import NOT_COVERED
 from checks.core.facts import Facts, Unseen
-from checks.core.registry import AREAS, Registry, load_areas
+from checks.core.registry import Registry, load_areas
 from checks.core.runner import run_controls
+from checks.core.scope import AREAS
 from checks.core.verdict import LOOKS, Verdict
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -113,11 +113,6 @@ def not_applicable(fact: str) -> Judgement:
     return Judgement(verdict=Verdict.NOT_APPLICABLE, says=fact)
 
 
-def area_of(check: str) -> str:
-    """Name the area of a check: the first part of its id."""
-    return check.partition(".")[0]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """One property of one subject: the row of every report."""

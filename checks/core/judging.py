@@ -16,8 +16,15 @@ from checks.core.expectation import (
     Wanted,
 )
 from checks.core.facts import BOX, Blind, NotRecordedError, Unseen
+from checks.core.registry import Check
 
 V = TypeVar("V")
+
+
+def cases_of(check: Check, expected: Expected) -> tuple[Case[Any], ...]:
+    """List the subjects of a check; where there are none, one that says so."""
+    nothing = NotDeclared(fact="the profile declares no subject for it")
+    return tuple(check.cases(expected)) or (Case(subject=BOX, wanted=nothing),)
 
 
 def if_recorded(read: Callable[[], V]) -> V | Unseen:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from checks.core.expectation import Basis
-from checks.core.finding import Finding, area_of
+from checks.core.finding import Finding
 from checks.core.profile import ObserveOnly, Waiver
-from checks.core.scope import ALL, QUICK, SELECTION
+from checks.core.scope import ALL, QUICK, SELECTION, area_of
 from checks.core.verdict import EXIT_CODES, LOOKS, Excuse, ExitEffect, RunVerdict, Verdict
 
 WAIVER_CHECK = "profile.waiver"

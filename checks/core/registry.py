@@ -10,23 +10,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field as dataclass_field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from checks.core.expectation import Case, Expected, NotDeclared
 from checks.core.facts import BOX, Facts, Unseen
-from checks.core.finding import Judgement, area_of
-from checks.core.world import World
+from checks.core.scope import AREAS, area_of
 
 if TYPE_CHECKING:
+    from checks.core.expectation import Case, Expected
+    from checks.core.finding import Judgement
     from checks.core.profile import Profile
-
-AREAS = ("machine",)
-"""Packages under `checks` that register probes and checks, in the order in which reports list them."""
+    from checks.core.world import World
 
 _ID = re.compile(r"[a-z0-9]+(\.[a-z0-9-]+)+")
 
-Read = Callable[[World, Any], "Facts | Unseen"]
+Read = Callable[["World", Any], "Facts | Unseen"]
 Targets = Callable[["Profile"], Mapping[str, Any]]
 Judge = Callable[..., "Judgement | Mapping[str, Judgement]"]
-Cases = Callable[[Expected], Iterable[Case[Any]]]
+Cases = Callable[["Expected"], "Iterable[Case[Any]]"]
 
 
 def _box(_: Profile) -> Mapping[str, Any]:
@@ -108,12 +106,6 @@ def facts_name(kind: type[Facts]) -> str:
     """Name a facts class as ledgers do: its area and its own name, such as `machine.Memory`."""
     area = kind.__module__.removeprefix("checks.").partition(".")[0]
     return f"{area}.{kind.__name__}"
-
-
-def cases_of(check: Check, expected: Expected) -> tuple[Case[Any], ...]:
-    """List the subjects of a check; where there are none, one that says so."""
-    nothing = NotDeclared(fact="the profile declares no subject for it")
-    return tuple(check.cases(expected)) or (Case(subject=BOX, wanted=nothing),)
 
 
 class Registry:

@@ -21,8 +21,9 @@ from checks.core.expectation import Basis, Case, Expected, Missing, NotDeclared,
 from checks.core.facts import BOX, Blind, Facts, NotRecordedError, Observation, Unseen
 from checks.core.finding import Finding, Judgement, not_applicable, unknown
 from checks.core.fingerprint import Part, fingerprint, premise_changes
+from checks.core.judging import cases_of
 from checks.core.redact import ENVIRONMENT_SECRETS, redact, redact_text
-from checks.core.registry import Check, Probe, Registry, cases_of
+from checks.core.registry import Check, Probe, Registry
 from checks.core.verdict import LOOKS, Reason, Verdict
 from checks.core.world import World
 

@@ -12,7 +12,8 @@ from checks.core.expectation import Basis, Case, Expectation, Expected, Wanted
 from checks.core.facts import BOX, Observation, Unseen
 from checks.core.finding import Finding, Judgement
 from checks.core.fingerprint import Change, Part, compare_fields, premise_changes
-from checks.core.registry import Check, Measure, Registry, cases_of
+from checks.core.judging import cases_of
+from checks.core.registry import Check, Measure, Registry
 from checks.core.runner import ask
 from checks.core.verdict import Reason, Verdict
 from checks.ledger.document import Ledger

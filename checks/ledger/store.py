@@ -13,12 +13,11 @@ from pathlib import Path
 
 from checks.core.codec import Json, encode
 from checks.core.errors import LedgerError, Problem
-from checks.core.finding import area_of
 from checks.core.moment import utc_text
 from checks.core.outcome import WAIVER_CHECK
 from checks.core.profile import LOCAL
 from checks.core.registry import Registry
-from checks.core.scope import ALL, SELECTION
+from checks.core.scope import ALL, SELECTION, area_of
 from checks.core.verdict import Excuse, ExitEffect, RunVerdict, Verdict
 from checks.ledger.canonical import ledger_digest, pretty, readable
 from checks.ledger.document import Ending, Ledger, Row, assemble

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 from rich.text import Text
 
-from checks.core.finding import Finding, area_of
+from checks.core.finding import Finding
 from checks.core.fingerprint import Change
 from checks.core.moment import minute, utc_text
 from checks.core.outcome import WAIVER_CHECK
+from checks.core.scope import area_of
 from checks.core.verdict import LOOKS, Excuse, ExitEffect, Reason, RunVerdict, Verdict
 from checks.ledger.diff import Difference, Move
 from checks.ledger.document import Ledger

@@ -10,11 +10,12 @@ from dataclasses import fields, is_dataclass
 
 from checks.core.errors import UsageError
 from checks.core.expectation import Expected, NotDeclared, Wanted
+from checks.core.judging import cases_of
 from checks.core.load import LOCAL_HOST, load_host
 from checks.core.outcome import WAIVER_CAUSES, WAIVER_CHECK, waiver_findings
 from checks.core.paths import expected_folders
 from checks.core.redact import ENVIRONMENT_SECRETS, redact_text
-from checks.core.registry import Check, cases_of, load_areas
+from checks.core.registry import Check, load_areas
 from checks.core.units import bytes_text
 from checks.verbs.codes import YES
 from checks.verbs.shared import FOLDERS, say

@@ -30,8 +30,7 @@ from checks.core.facts import Unseen
 from checks.core.fingerprint import Fields, Part
 from checks.core.moment import utc_s
 from checks.core.paths import HOST_NAME, ledger_folder, user_path
-from checks.core.registry import AREAS
-from checks.core.scope import ALL, QUICK
+from checks.core.scope import ALL, AREAS, QUICK
 from checks.core.units import span_text
 from checks.core.window import (
     SPAN_FORM,
