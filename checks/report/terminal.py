@@ -266,7 +266,14 @@ def _not_applicable(console: Console, findings: list[Finding]) -> None:
         has = "has" if len(loose) == 1 else "have"
         text = f"{len(loose)} {has} nothing to compare with until a profile declares it"
         _field(console, "n/a", f"{text}: {', '.join(_folded(loose))}")
-    _named(console, "n/a", [row for row in rows if row not in loose])
+    rest = [row for row in rows if row not in loose]
+    if rest:
+        reasons = (
+            f"{says} ({', '.join(_folded([row for row in rest if row.says == says]))})"
+            for says in sorted({row.says for row in rest})
+        )
+        verb = "does" if len(rest) == 1 else "do"
+        _field(console, "n/a", f"{len(rest)} {verb} not apply here: {'; '.join(reasons)}")
 
 
 def _folded(rows: list[Finding]) -> Iterable[str]:
