@@ -66,6 +66,8 @@ def _value(entry: Expectation) -> str:
 
 def _tolerance(entry: Expectation) -> str:
     """Show how far off it may be: ` -1.5/+1.5 %`; a side that is open has no number."""
+    if entry.lower_ratio == entry.upper_ratio == 0.0:
+        return ""  # a count is met exactly
     sides = [
         f"{ratio * 100:+g}" for ratio in (entry.lower_ratio, entry.upper_ratio) if ratio is not None
     ]

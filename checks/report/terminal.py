@@ -364,10 +364,13 @@ def _changes(console: Console, compared: tuple[str, Difference] | None, *, struc
         _field(console, "since", f"no verdict changed since {name}")
     else:
         _field(console, "since", f"changes since {name}:")
-    for change in changed.findings:
-        text = f"{change.move.value}: {change.check} [{change.subject}]"
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for row in changed.findings:
+        names = alike.setdefault((row.move.value, row.before, row.after), [])
+        names.append(f"{row.check} [{row.subject}]")
+    for (move, was, now), names in alike.items():
         _wrapped(
-            console, f"{text}: {change.before} → {change.after}", indent=_INDENT + _KEY_WIDTH + 1
+            console, f"{move}: {', '.join(names)}: {was} → {now}", indent=_INDENT + _KEY_WIDTH + 1
         )
 
 

@@ -53,6 +53,19 @@ def test_it_shows_old_and_new_value_unit_tolerance_specification_and_what_it_res
     assert "readable, so any" in lines[8]
 
 
+def test_a_count_is_shown_without_a_tolerance_and_a_least_count_with_it():
+    count = dataclasses.replace(TOTAL, value=8, unit="1", lower_ratio=0.0, upper_ratio=0.0)
+    for upper, shown in ((0.0, "8"), (None, "8 +0 %")):
+        row = Row(
+            new=dataclasses.replace(count, upper_ratio=upper),
+            unread=(),
+            old=None,
+            specification=None,
+        )
+        line = table([row], Style(width=80)).splitlines()[3]
+        assert re.split(r" {2,}", line.strip())[2] == shown
+
+
 def test_it_fits_80_columns_and_sends_no_control_characters_to_the_terminal():
     text = table(ROWS, Style(width=80))
     assert max(map(len, text.splitlines())) <= 80

@@ -374,6 +374,17 @@ def test_what_was_not_judged_now_is_not_said_to_be_unchanged():
     assert "of the rest, these changes: worse: machine.memory.total" in text
 
 
+def test_what_moved_in_the_same_way_is_one_entry():
+    gone = [row for row in CHANGES.findings if row.move is Move.WORSE]
+    alike = tuple(dataclasses.replace(gone[0], subject=name) for name in ("a", "b"))
+    other = dataclasses.replace(gone[0], subject="c", after="unknown: not-observable")
+    changed = dataclasses.replace(CHANGES, findings=(*alike, other))
+    text = plain(render(CASES["fail"][0], WIDE, path=PATH, compared=(BEFORE, changed)))
+    name = "machine.memory.total"
+    assert f"worse: {name} [a], {name} [b]: pass → fail: too-little" in text
+    assert f"worse: {name} [c]: pass → unknown: not-observable" in text
+
+
 def test_a_pass_says_what_nothing_was_compared_with():
     text = plain(shown("not-declared"))
     assert (
