@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.boxes import ROOT, V2, Box, Run, Suite, h100_box
+from tests.support.boxes import ROOT, V2, Box, Run, Suite, another_user, h100_box
 
 DMI = "/sys/class/dmi/id"
 DISK = "/sys/devices/pci0000:00/0000:00:1d.0/0000:01:00.0/nvme/nvme0/nvme0n1"
@@ -384,6 +384,42 @@ def test_the_old_part_brings_its_verdicts_back(suite, tmp_path):
     assert "counts again: memory is back" in " ".join(back.out.split())
     assert named(since["struck_out"]) == MEMORY
     assert {row["verdict"] for row in since["struck_out"]} == {"pass"}
+
+
+ROOT_ALONE = ("product_serial", "product_uuid", "board_serial", "chassis_serial", "raw")
+"""What the kernel shows to root alone (mode 0400 in /sys/class/dmi/id and in the firmware's tables)."""
+
+
+def test_a_run_of_root_after_one_of_a_user_changes_nothing_nor_the_other_way_round(
+    suite, open_path
+):
+    tree = whole_box().write(open_path / "tree")
+    secret = [path for path in tree.rglob("*") if path.name in ROOT_ALONE]
+    assert len(secret) >= 4
+    words: tuple[object, ...] = ()
+    serials = []
+    for name, uid in (("user", another_user()), ("root", 0), ("user-again", another_user())):
+        for path in secret:
+            path.chmod(0o400 if name == "root" else 0)  # 0, for this user may own them
+        (open_path / name).mkdir()
+        (open_path / name).chmod(0o777)
+        done = suite.run(open_path / name, *words, root=tree, profile=PROFILE, uid=uid)
+        assert done.code == 0, done.out
+        serials.append(done.ledger["fingerprint"]["board"]["identity"]["serial"])
+        if name != "user":
+            since = done.ledger["since"]
+            assert since["struck_out"] == since["returned"] == []
+            hows = {row["identity"] for row in since["parts"]} | {
+                row["kind"] for row in since["parts"]
+            }
+            assert hows <= {"same", "not comparable"}
+            said = " ".join(done.out.split())
+            assert " struck " not in said
+            assert " part " not in said
+            assert "changes since" not in said
+            assert "since nothing changed since" in said
+        words = ("--baseline", done.ledger_path)
+    assert serials == [None, ".CN70163.", None]  # or this test has shown nothing
 
 
 def test_a_new_disk_is_told_to_bring_the_tickets_ledger(suite, tmp_path):
