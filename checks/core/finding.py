@@ -108,6 +108,25 @@ def unknown(
     )
 
 
+def not_seen(
+    what: str,
+    why: Unseen,
+    *,
+    remedy: str = "",
+    observed: Quantities | None = None,
+    evidence: tuple[str, ...] = (),
+) -> Judgement:
+    """Could not tell, because of one thing that could not be seen; `what` says of what it is so."""
+    return unknown(
+        Reason.NOT_OBSERVABLE,
+        f"{what} not seen: {why}",
+        remedy=remedy or why.remedy,
+        observed=observed,
+        evidence=evidence,
+        unseen=why,
+    )
+
+
 def not_applicable(fact: str) -> Judgement:
     """Has no meaning here; `fact` is what makes it so."""
     return Judgement(verdict=Verdict.NOT_APPLICABLE, says=fact)

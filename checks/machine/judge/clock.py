@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from checks.core.expectation import Case, Expected, Wanted
 from checks.core.facts import BOX, Blind, Unseen
-from checks.core.finding import Judgement, fail, not_applicable, ok, unknown
+from checks.core.finding import Judgement, fail, not_applicable, not_seen, ok, unknown
 from checks.core.judging import always, of_hardware, utc
 from checks.core.registry import check
 from checks.core.units import span_text
@@ -185,11 +185,7 @@ def clock_is_disciplined(
     if isinstance(discipline, Unseen):
         if not wanted:
             return not_applicable(f"not declared, and not to be seen here: {discipline}")
-        return unknown(
-            Reason.NOT_OBSERVABLE,
-            f"whether something disciplines the clock was not seen: {discipline}",
-            remedy=discipline.remedy,
-        )
+        return not_seen("whether something disciplines the clock was", discipline)
     evidence = (_discipline_text(discipline), f"time services: {services}")
     observed = {"synchronised": "yes" if discipline.synchronised else "no"}
     notes = [
@@ -252,11 +248,8 @@ def board_clock_tells_the_day(seen: Timekeeping, _: None = None) -> Judgement:
     if isinstance(rtc, Unseen):
         if rtc.reason is Blind.ABSENT:
             return not_applicable(f"this box has no hardware clock that is shown: {rtc.detail}")
-        return unknown(
-            Reason.NOT_OBSERVABLE,
-            f"the hardware clock could not be read: {rtc}",
-            remedy=rtc.remedy or "write the time to it (`hwclock -w` as root), and rerun",
-        )
+        remedy = rtc.remedy or "write the time to it (`hwclock -w` as root), and rerun"
+        return not_seen("the hardware clock was", rtc, remedy=remedy)
     off_s = rtc.at_s - rtc.system_at_s
     side = "ahead of" if off_s > 0 else "behind"
     says = f"{rtc.name} says {utc(rtc.at_s)}, {span_text(off_s)} {side} the system's clock"

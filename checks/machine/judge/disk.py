@@ -9,7 +9,7 @@ from dataclasses import replace
 from checks.core.codec import Json
 from checks.core.expectation import Basis, Case, Expected, Missing, NotDeclared, Wanted
 from checks.core.facts import Access, Blind, Unseen
-from checks.core.finding import Judgement, fail, not_applicable, ok, unknown
+from checks.core.finding import Judgement, fail, not_applicable, not_seen, ok, unknown
 from checks.core.judging import always, if_recorded
 from checks.core.registry import check
 from checks.core.units import bytes_text
@@ -389,11 +389,7 @@ def filesystem_can_hold(seen: Folder, box: Identity, wanted: RoomWanted) -> Judg
         return alone
     mounted = _mounted(seen)
     if isinstance(mounted, Unseen):
-        return unknown(
-            Reason.NOT_OBSERVABLE,
-            f"what {seen.path} lies on was not seen: {mounted}",
-            remedy=mounted.remedy,
-        )
+        return not_seen(f"what {seen.path} lies on was", mounted)
     says = f"{_where(seen)} lies on {mounted.kind}"
     observed: dict[str, Json] = {"filesystem": mounted.kind}
     notes = tuple(_advice(mounted, box, wanted))
@@ -402,13 +398,8 @@ def filesystem_can_hold(seen: Folder, box: Identity, wanted: RoomWanted) -> Judg
     if seen.memory is None:
         return said
     if isinstance(seen.memory, Unseen):
-        return unknown(
-            Reason.NOT_OBSERVABLE,
-            f"{says}, and how much memory is behind it was not seen: {seen.memory}",
-            remedy=seen.memory.remedy,
-            observed=observed,
-            evidence=evidence,
-        )
+        what = f"{says}, and how much memory is behind it was"
+        return not_seen(what, seen.memory, observed=observed, evidence=evidence)
     return _in_memory(seen, seen.memory, wanted, said)
 
 
@@ -585,8 +576,4 @@ def locks_work(seen: Locks, _: None = None) -> Judgement:
     if seen.outcome.reason in (Blind.PERMISSION, Blind.UNSUPPORTED):
         # whether it has to be written is what machine.disk.inodes says
         return not_applicable(f"no lock could be tried: {seen.outcome.detail}")
-    return unknown(
-        Reason.NOT_OBSERVABLE,
-        f"whether files in {seen.path}{mount} can be locked was not seen: {seen.outcome}",
-        remedy=seen.outcome.remedy,
-    )
+    return not_seen(f"whether files in {seen.path}{mount} can be locked was", seen.outcome)

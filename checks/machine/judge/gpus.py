@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from checks.core.expectation import Basis, Bounds, Case, Expected, Wanted
 from checks.core.facts import BOX, Unseen
-from checks.core.finding import Judgement, fail, ok, unknown
+from checks.core.finding import Judgement, fail, not_seen, ok, unknown
 from checks.core.judging import count_case
 from checks.core.registry import Measure, check
 from checks.core.verdict import Reason
@@ -86,7 +86,7 @@ def driver_holds_each_gpu(seen: Gpus, wanted: int | None) -> dict[str, Judgement
 def _driver(seen: Gpus, gpu: Gpu, *, short: bool, spare: bool) -> Judgement:
     driver, module = gpu.driver, MODULES[gpu.vendor]
     if isinstance(driver, Unseen):
-        return unknown(Reason.NOT_OBSERVABLE, f"driver not seen: {driver}", remedy=driver.remedy)
+        return not_seen("driver", driver)
     observed = {"driver": driver}
     expected = {"driver": module}
     look = f"`dmesg | grep -i {_SPEAKS_AS[gpu.vendor]}` as root"
@@ -109,8 +109,8 @@ def _driver(seen: Gpus, gpu: Gpu, *, short: bool, spare: bool) -> Judgement:
     if driver != "none":
         return ok(f"held by {driver}", observed=observed, notes=notes)
     if isinstance(seen.modules, Unseen):
-        says = f"no driver holds it, and whether one is loaded was not seen: {seen.modules}"
-        return unknown(Reason.NOT_OBSERVABLE, says, remedy=seen.modules.remedy, observed=observed)
+        what = "no driver holds it, and whether one is loaded was"
+        return not_seen(what, seen.modules, observed=observed)
     loaded = module in seen.modules
     if loaded and not spare:
         return fail(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from checks.core.codec import Json
 from checks.core.expectation import Case, Expected, NotDeclared
 from checks.core.facts import BOX, Unseen
-from checks.core.finding import Judgement, fail, ok, unknown
+from checks.core.finding import Judgement, fail, not_seen, ok, unknown
 from checks.core.judging import of_hardware
 from checks.core.redact import HIDDEN
 from checks.core.registry import check
@@ -46,11 +46,7 @@ def kernel_parameters_as_declared(seen: Kernel, wanted: tuple[str, ...]) -> Judg
     or grubby), reboot, and look at `cat /proc/cmdline`.
     """
     if isinstance(seen.parameters, Unseen):
-        return unknown(
-            Reason.NOT_OBSERVABLE,
-            f"the kernel's command line was not seen: {seen.parameters}",
-            remedy=seen.parameters.remedy,
-        )
+        return not_seen("the kernel's command line was", seen.parameters)
     here = [_parts(word) for word in seen.parameters]
     # a value that is hidden because it may be a secret says nothing, also where both are
     missing = [text for text in wanted if HIDDEN in text or _parts(text) not in here]
@@ -115,11 +111,7 @@ def kernel_modules_loaded(seen: Kernel, wanted: tuple[str, ...]) -> Judgement:
     it (`dkms status`); a name in /etc/modules-load.d loads it at every boot.
     """
     if isinstance(seen.modules, Unseen):
-        return unknown(
-            Reason.NOT_OBSERVABLE,
-            f"the loaded modules were not seen: {seen.modules}",
-            remedy=seen.modules.remedy,
-        )
+        return not_seen("the loaded modules were", seen.modules)
     built_in = () if isinstance(seen.built_in, Unseen) else seen.built_in
     here = {*seen.modules, *built_in}
     missing = [name for name in wanted if name.replace("-", "_") not in here]

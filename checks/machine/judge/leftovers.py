@@ -10,7 +10,7 @@ from typing import NamedTuple
 from checks.core.codec import Json
 from checks.core.expectation import Basis, Case, Expected, Wanted
 from checks.core.facts import BOX, Blind, Unseen
-from checks.core.finding import Judgement, fail, not_applicable, ok, unknown
+from checks.core.finding import Judgement, fail, not_applicable, not_seen, ok, unknown
 from checks.core.judging import always, hardware_case, or_always
 from checks.core.place import THIS
 from checks.core.profile import Serve
@@ -146,7 +146,7 @@ def visible_gpus_are_there(seen: Leftovers, gpus: Gpus, wanted: VisibilityWanted
         return replace(not_applicable(says), notes=proxies)
     env = place.environment
     if isinstance(env, Unseen):
-        return unknown(Reason.NOT_OBSERVABLE, f"environment not seen: {env}", remedy=env.remedy)
+        return not_seen("environment", env)
     both = (_nvidia(place, env, gpus), _amd(env, gpus))
     found = [each for each in both if each]
     observed = {name: env[name] for name in VISIBILITY if name in env}
@@ -272,8 +272,7 @@ def _overridden(seen: Gpus, gpu: Gpu, left: Leftovers) -> Judgement:
     for place in left.places:
         env = place.environment
         if isinstance(env, Unseen):
-            says = f"environment of {place.place} not seen: {env}"
-            doubt = unknown(Reason.NOT_OBSERVABLE, says, remedy=env.remedy)
+            doubt = not_seen(f"environment of {place.place}", env)
             continue
         own = (f"{OVERRIDE}_{node}" for node in gpu.kfd_nodes)
         name = next((name for name in (*own, OVERRIDE) if name in env), "")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from checks.core.expectation import Basis, Case, Expected, NotDeclared, Wanted
 from checks.core.facts import BOX, Blind, Unseen
-from checks.core.finding import Judgement, fail, not_applicable, ok, unknown
+from checks.core.finding import Judgement, fail, not_applicable, not_seen, ok, unknown
 from checks.core.place import THIS
 from checks.core.profile import Serve
 from checks.core.registry import check
@@ -81,7 +81,7 @@ def _elsewhere(seen: Limits, wanted: LimitsWanted) -> Judgement | None:
 
 
 def _unseen(what: str, why: Unseen) -> Judgement:
-    return unknown(Reason.NOT_OBSERVABLE, f"{what} was not seen: {why}", remedy=why.remedy)
+    return not_seen(f"{what} was", why)
 
 
 def _looked_at(seen: Limits) -> str:

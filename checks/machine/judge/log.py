@@ -61,6 +61,8 @@ def kernel_log_can_be_read(seen: KernelLog, box: Identity, _: None = None) -> Ju
         remedy="run as root, or add this user to the group adm or systemd-journal (`usermod -aG adm "
         "USER`, then log in again), or set `sysctl kernel.dmesg_restrict=0`; rerun",
         evidence=reasons,
+        # with that right it would be seen, whatever is the matter with the journal
+        unseen=seen.kmsg if isinstance(seen.kmsg, Unseen) else None,
     )
 
 

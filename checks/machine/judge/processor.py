@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from checks.core.codec import Json
 from checks.core.expectation import Bounds, Case, Expected, NotDeclared
 from checks.core.facts import BOX, Blind, Unseen
-from checks.core.finding import Judgement, fail, not_applicable, ok, unknown
+from checks.core.finding import Judgement, fail, not_applicable, not_seen, ok, unknown
 from checks.core.judging import (
     always,
     count_case,
@@ -80,7 +80,7 @@ def all_cpus_online(seen: Processor, wanted: Bounds) -> Judgement:
     """
     here = seen.online_cpus
     if isinstance(here, Unseen):
-        return unknown(Reason.NOT_OBSERVABLE, f"CPUs not seen: {here}", remedy=here.remedy)
+        return not_seen("CPUs", here)
     observed = {"online_cpus": here}
     expected = {"online_cpus": wanted.value}
     says = f"{here} logical CPUs online, {wanted.value:.0f} wanted"
@@ -168,8 +168,7 @@ def has_instructions(seen: Processor, wanted: tuple[str, ...]) -> Judgement:
     """
     here = seen.features
     if isinstance(here, Unseen):
-        remedy = here.remedy
-        return unknown(Reason.NOT_OBSERVABLE, f"instruction sets not seen: {here}", remedy=remedy)
+        return not_seen("instruction sets", here)
     missing = [name for name in wanted if name not in here]
     observed: dict[str, Json] = {"has": [name for name in wanted if name in here]}
     expected: dict[str, Json] = {"has": [*wanted]}
@@ -215,9 +214,7 @@ def governor_as_declared(seen: Processor, wanted: str | None) -> Judgement:
     """
     scaling = seen.scaling
     if isinstance(scaling, Unseen):
-        return unknown(
-            Reason.NOT_OBSERVABLE, f"governors not seen: {scaling}", remedy=scaling.remedy
-        )
+        return not_seen("governors", scaling)
     unread = seen.scaling_unread_cpus
     evidence = tuple(
         f"{row.governed_cpus} CPUs: {row.driver}, {row.governor}, upper limit at "
@@ -230,8 +227,7 @@ def governor_as_declared(seen: Processor, wanted: str | None) -> Judgement:
     )
     if not scaling:
         if isinstance(seen.online_cpus, Unseen):
-            cpus = seen.online_cpus
-            return unknown(Reason.NOT_OBSERVABLE, f"no CPU was seen: {cpus}", remedy=cpus.remedy)
+            return not_seen("CPUs", seen.online_cpus)
         if wanted is None:
             return not_applicable("the kernel scales no frequency here")
         return unknown(
@@ -313,9 +309,9 @@ def seldom_throttled(seen: Processor, wanted: Bounds | None) -> Judgement:
     if isinstance(count, Unseen):
         if count.reason is Blind.ABSENT and not isinstance(seen.online_cpus, Unseen):
             return not_applicable(count.detail)
-        return unknown(Reason.NOT_OBSERVABLE, f"not counted: {count}", remedy=count.remedy)
+        return not_seen("throttling", count)
     if isinstance(up_s, Unseen):
-        return unknown(Reason.NOT_OBSERVABLE, f"time since boot not seen: {up_s}")
+        return not_seen("time since boot", up_s)
     # a burst in the first minutes is no rate
     per_h = round(count / max(up_s / _HOUR_S, 1.0), 3)
     says = f"throttled {per_h:g} times an hour since boot"

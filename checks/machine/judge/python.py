@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from checks.core.codec import Json
 from checks.core.expectation import Basis, Case, Expected, NotDeclared, Wanted
 from checks.core.facts import BOX, Unseen
-from checks.core.finding import Judgement, fail, ok, unknown
+from checks.core.finding import Judgement, fail, not_seen, ok
 from checks.core.registry import check
-from checks.core.verdict import Reason
 from checks.machine.facts import (
     PythonEnvironment,
 )
@@ -67,9 +66,9 @@ def requirements_met(seen: PythonEnvironment, wanted: None) -> Judgement:  # noq
         )
     complaints = seen.complaints
     if isinstance(complaints, Unseen):
-        return unknown(
-            Reason.NOT_OBSERVABLE,
-            f"nobody could be asked: {complaints}",
+        return not_seen(
+            "whether its packages fit together was",
+            complaints,
             remedy=f"`{seen.path} -m pip check` by hand; where it has no pip, put uv on PATH, or "
             f"`{seen.path} -m ensurepip`; rerun",
             observed=observed,
