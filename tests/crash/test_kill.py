@@ -25,8 +25,9 @@ from tests.support.crash_host import (
     phase,
     verdicts,
 )
+from tests.support.soak import times
 
-KILLS = 150
+KILLS = times(500, 100)
 LANES = 2
 """Hosts that are killed side by side; all kills of a lane go into one folder of ledgers."""
 

@@ -23,6 +23,7 @@ from checks.report.text import visible
 from tests.fuzz.conftest import HOST, seal
 from tests.support.fuzz import change_bytes, change_json, json_bytes, watchdog
 from tests.support.runs import begin_here
+from tests.support.soak import times
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 STYLES = [
@@ -31,7 +32,7 @@ STYLES = [
     Style(width=200, colour=True),
 ]
 ROUNDS = [pytest.param(40, id="sample")] + [
-    pytest.param(500, id=f"round-{number}", marks=pytest.mark.slow) for number in range(3)
+    pytest.param(500, id=f"round-{number}", marks=pytest.mark.slow) for number in range(times(6, 2))
 ]
 
 

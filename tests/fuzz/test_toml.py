@@ -21,10 +21,12 @@ from checks.ledger.schema import parse_ledger
 from checks.report.text import visible
 from tests.fuzz.conftest import EXPECTATIONS, HOST, PROFILE
 from tests.support.fuzz import ESCAPES, change_bytes, watchdog
+from tests.support.soak import times
 
 REGISTRY = load_areas()
 ROUNDS = [pytest.param(40, id="sample")] + [
-    pytest.param(1_000, id=f"round-{number}", marks=pytest.mark.slow) for number in range(4)
+    pytest.param(1_000, id=f"round-{number}", marks=pytest.mark.slow)
+    for number in range(times(4, 2))
 ]
 
 

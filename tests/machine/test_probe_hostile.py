@@ -11,16 +11,18 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from checks.core.facts import Observation
+from checks.core.runner import Key
 from checks.core.world import World
 from tests.support.boxes import CPUS, NODES, plain_box
 from tests.support.layouts import CGROUP
-from tests.support.trees import BOXES, PROFILE, REGISTRY, Recording, look
+from tests.support.trees import BOXES, PROFILE, REGISTRY, Recording, judge, look, observe
 
 # What may not pass where a file makes no sense. `cpu` stands for every place of the profile.
 
@@ -87,7 +89,21 @@ SHAPES = ("FIFO", "folder", "loop", "gone", "hidden")
 class Tree:
     root: Path
     baseline: dict[str, str]
-    asked: list[str] = field(default_factory=list)
+    seen: dict[Key, Observation]
+    readers: dict[str, set[str]]
+    """Path = the probes that ask for it. No other one can see what is done to it."""
+
+    @property
+    def asked(self) -> list[str]:
+        return sorted(self.readers)
+
+    def look(self, path: str) -> dict[str, str]:
+        """Look again with what reads the path, and judge it."""
+        world, readers = World(self.root), self.readers[path]
+        seen = dict(self.seen)
+        for name in readers:
+            seen |= observe(world, REGISTRY.probes[name])
+        return self.baseline | judge(world, seen, readers)
 
     def place(self, path: str) -> Path:
         return self.root / path.lstrip("/")
@@ -98,10 +114,15 @@ def tree(request) -> Iterator[Tree]:
     folder = Path(tempfile.mkdtemp(prefix="preflight-hostile-"))
     folder.chmod(0o755)
     root = BOXES[request.param]().write(folder)
-    world = Recording(root)
-    baseline = look(world)
-    files = sorted(p for p in world.asked if (root / p.lstrip("/")).exists())
-    yield Tree(root, baseline, files)
+    seen: dict[Key, Observation] = {}
+    readers: dict[str, set[str]] = {}
+    for probe in REGISTRY.probes.values():
+        world = Recording(root)
+        seen |= observe(world, probe)
+        for path in world.asked:
+            if (root / path.lstrip("/")).exists():
+                readers.setdefault(path, set()).add(probe.name)
+    yield Tree(root, judge(World(root), seen), seen, readers)
     shutil.rmtree(folder)
 
 
@@ -163,9 +184,9 @@ def test_no_file_of_any_shape_breaks_a_probe_or_passes_unread(tree, shape):
         with replaced(place, shape):
             if shape == "hidden":
                 with unprivileged():
-                    verdicts = look(World(tree.root))
+                    verdicts = tree.look(path)
             else:
-                verdicts = look(World(tree.root))
+                verdicts = tree.look(path)
         if shape == "gone" or (shape, path) in ALLOWED:
             continue  # what a missing file means is tested where it is read
         for name in MUST_NOT_PASS.get(path, ()):
@@ -194,7 +215,7 @@ def test_no_text_in_any_file_ends_in_an_exception(tree, data):
     )
     place.write_bytes(good[:start] + piece + good[end:])
     try:
-        verdicts = look(World(tree.root))
+        verdicts = tree.look(path)
     finally:
         place.write_bytes(good)
     assert {name.partition("[")[0] for name in verdicts} == set(REGISTRY.checks)
