@@ -59,6 +59,11 @@ test: ## run the developers' tests: TESTS="files or folders", ARGS="options of p
 	$(DEVELOP)
 	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(TESTS) $(ARGS)
 
+# Kills, prefixes and garbage could go on without end; `test` tries a share of what this tries.
+.PHONY: soak
+soak: ## as test, with all kills, prefixes and rounds of garbage: an hour, before a release
+	@SOAK=1 $(MAKE) test
+
 .PHONY: lint
 lint: ## ruff: rules and layout
 	$(DEVELOP)

@@ -23,7 +23,7 @@ def test_an_answer_about_a_megabyte_takes_few_starts_of_python(host):
     words = host.words("--commit", "--min-interval", "1s")
     assert main(words) == 0
     env = clean_environment()
-    del env["PYTHONDONTWRITEBYTECODE"]
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     commands = {"gate": ["-m", "checks.cli", *words], "pass": ["-c", "pass"]}
     took_s = {name: [] for name in commands}
     for _ in range(21):

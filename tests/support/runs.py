@@ -71,7 +71,10 @@ def clean_environment(**more: str) -> dict[str, str]:
     """Give this process's environment without what steers pytest, preflight or terminals."""
     dropped = ("PYTEST", "PREFLIGHT", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PY_COLORS")
     kept = {name: text for name, text in os.environ.items() if not name.startswith(dropped)}
-    return {**kept, "COLUMNS": "80", "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": "1", **more}
+    kept |= {"COLUMNS": "80", "TERM": "dumb"}
+    if "PYTHONPYCACHEPREFIX" not in kept:  # bytecode has a place of its own, or none
+        kept["PYTHONDONTWRITEBYTECODE"] = "1"
+    return {**kept, **more}
 
 
 def command(
