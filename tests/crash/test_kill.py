@@ -27,7 +27,7 @@ from tests.support.crash_host import (
 )
 from tests.support.soak import times
 
-KILLS = times(500, 100)
+KILLS = times(500, 200)
 LANES = 2
 """Hosts that are killed side by side; all kills of a lane go into one folder of ledgers."""
 
@@ -187,9 +187,11 @@ def test_kills_recover_to_what_the_witness_was_told(tmp_path, record_property):
     record_property("kills", dict(total))
     print(f"{time.monotonic() - started_s:.0f} s: {dict(total)}")
     assert total["before the rename"] >= KILLS
-    for where in ("open", "between", "finalisation"):
+    for where in ("open", "between"):
         assert total[where] >= 10, total
-    assert total["recovered by show"] >= 5
+    # a few hundredths of the time, so a few of the kills; each change in it has a test of its own below
+    assert total["finalisation"] >= 1, total
+    assert total["recovered by show"] >= KILLS // 50
     assert total["passes recovered"] >= KILLS
 
 
