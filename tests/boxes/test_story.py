@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.boxes.test_swap import blocks, card, dimms, whole_box
-from tests.support.runs import HERE, cli
+from tests.boxes.test_swap import ROOT_ALONE, blocks, card, dimms, whole_box
+from tests.support.boxes import another_user
+from tests.support.runs import HERE, cli, main_as
 
 AFTER = (
     "MemTotal:      1056000000 kB\nMemAvailable:  1000000000 kB\n"
@@ -82,6 +83,31 @@ def test_from_the_first_day_over_a_swap_nobody_is_ever_stuck(story):
         for line in shown:
             if line.strip() not in ("…", "") and not line.startswith("$ "):
                 assert plain(line, story.folder) in lines, line
+
+
+def test_a_user_who_may_read_neither_log_nor_serials_is_not_stuck_either(suite, open_path):
+    user = another_user()
+    (open_path / "expected").mkdir(mode=0o777)
+    (open_path / "expected").chmod(0o777)
+    tree = whole_box().write(open_path / "tree")
+    for path in tree.rglob("*"):
+        if path.name in (*ROOT_ALONE, "kmsg"):
+            path.chmod(0)
+    rest = ("--expected", open_path / "expected")
+    code, said = main_as(user, open_path, "adopt", "planted", "--root", tree, *rest)
+    assert code == 0
+    assert "optional  machine.log.kernel: this user may not read the kernel's log" in said
+    assert "add this user to the group adm or systemd-journal" in said
+    first = suite.run(open_path, root=tree, uid=user)
+    assert first.code == 0, first.out
+    assert "passed unconfirmed" in first.out
+    code, said = main_as(user, open_path, "accept", first.ledger_path, *rest)
+    assert code == 0, said
+    second = suite.run(open_path, root=tree, uid=user)
+    assert second.code == 0, second.out
+    assert "unconfirmed" not in second.out
+    words = " ".join(second.out.split())
+    assert "optional by profile and undecided: machine.log.kernel [box]" in words
 
 
 def plain(line: str, folder: Path) -> str:
