@@ -110,6 +110,12 @@ def count_case(expected: Expected, check: str, key: str) -> Case[Bounds]:
     )
 
 
+def stand_for(key: str = "") -> str:
+    """Say how another value is declared: what stands in the profile as declared counts first."""
+    what = f"hardware.{key}" if key else "the key of [hardware]"
+    return f"set {what} in the profile and take its name out of `assumed` there"
+
+
 def or_always(case: Case[V], rule: str) -> Case[V | None]:
     """Want what holds on every healthy box, as None, where the profile declares nothing."""
     if isinstance(case.wanted, NotDeclared):

@@ -252,7 +252,7 @@ def _unknown_host(host: str, folders: Sequence[Path]) -> str:
         f"there is no profile for the host {host!r}.{guess}\n"
         f"known hosts: {', '.join([LOCAL_HOST, *known])}\n"
         f"looked in: {', '.join(str(folder / 'hosts') for folder in folders)}\n"
-        f"to make one: copy {folders[-1] / 'hosts' / 'example-h100.toml'} to "
-        f"{own}/hosts/{host}.toml{into}, and edit it; "
-        "or run with --host local, which needs no profile"
+        f"to make one: `preflight adopt {host}` writes down what this box is; or copy "
+        f"{folders[-1] / 'hosts' / 'example-h100.toml'} to {own}/hosts/{host}.toml{into}, and edit "
+        "it; or run with --host local, which needs no profile"
     )

@@ -109,6 +109,8 @@ def outcome(
     valid = [waiver for waiver in waivers if today <= waiver.until]
     on_trial = {entry.check for entry in observe_only if today <= entry.until}
     rows = tuple(_weigh(row, valid, optional, on_trial, scope) for row in findings)
+    over = {entry.check: entry.until for entry in observe_only if entry.check not in on_trial}
+    rows = tuple(_after_trial(row, over) for row in rows)
     counts = {verdict.value: sum(row.verdict is verdict for row in rows) for verdict in Verdict}
     counts["confirmed"] = sum(row.confirmed for row in rows)
     counts["unconfirmed"] = counts[Verdict.PASS.value] - counts["confirmed"]
@@ -147,6 +149,14 @@ def _weigh(
     elif effect is ExitEffect.INCOMPLETE and row.check in optional:
         excused = Excuse.OPTIONAL
     return replace(row, effect=ExitEffect.NONE if excused else effect, excused=excused)
+
+
+def _after_trial(row: Finding, over: Mapping[str, datetime.date]) -> Finding:
+    """Say of a fail that it was only observed until a day that has gone by."""
+    if row.effect is not ExitEffect.FAILS or row.check not in over:
+        return row
+    note = f"only observed until {over[row.check]} ([[observe_only]] of the profile); now it counts"
+    return replace(row, notes=(*row.notes, note))
 
 
 def _confirmed(rows: Iterable[Finding], scope: str) -> bool:

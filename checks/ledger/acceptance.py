@@ -181,8 +181,7 @@ class _Reading:
         if finding.verdict is Verdict.FAIL:
             return _refused(
                 finding,
-                f"failed: {finding.says}; mend it and run again. If this is how the box is to be, "
-                f"take out what it was compared with ({finding.source}) before you run again",
+                f"failed: {finding.says}; {finding.remedy or 'mend it and run again'}",
             )
         if blockers:
             return _refused(finding, f"{blockers[0]} failed; mend that, and run again")

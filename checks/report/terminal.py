@@ -361,7 +361,8 @@ def _changes(console: Console, compared: tuple[str, Difference] | None, *, struc
         rest = "these changes:" if changed.findings else "nothing changed"
         _field(console, "since", f"compared with {name}: {gaps}; of the rest, {rest}")
     elif not changed.findings:
-        _field(console, "since", f"no verdict changed since {name}")
+        other = "other " if struck else ""
+        _field(console, "since", f"no {other}verdict changed since {name}")
     else:
         _field(console, "since", f"changes since {name}:")
     alike: dict[tuple[str, str, str], list[str]] = {}

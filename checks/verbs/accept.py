@@ -95,8 +95,11 @@ def _known(names: list[str], registry: Registry) -> None:
     for name in names:
         if name not in registry.checks:
             close = difflib.get_close_matches(name, registry.checks, n=3)
-            near = f"; did you mean {', '.join(close)}?" if close else ""
-            raise UsageError(f"there is no check {name!r}{near} `preflight explain` lists them all")
+            near = f" (did you mean {', '.join(close)}?)" if close else ""
+            raise UsageError(
+                f"there is no check {name!r}{near}; `preflight explain` lists them all; the ledger "
+                "comes first, and the checks right behind it"
+            )
 
 
 def _usable(ledgers: list[Ledger]) -> None:
@@ -194,7 +197,10 @@ def _asked_for(
             continue
         why = "the ledger has nothing of it"
         if registry.checks[name].measures is None:
-            why = "takes no measured value; what it compares with stands in the profile"
+            why = (
+                "takes no measured value: it compares with the profile, or with what holds on every "
+                "healthy box"
+            )
         asked.append(Refusal(check=name, subject=given.subject or BOX, why=why))
     return asked
 

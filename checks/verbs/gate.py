@@ -281,7 +281,11 @@ class Gate:
         rests = reliance(head, self.options.scope)
         closed = [self._against(later) for later in rests.later]
         if rests.base is None:
-            closed.append(_unknown(f"{{}} has no complete {self._scope}run", self.host))
+            only_quick = self.options.scope == ALL and QUICK in head.scopes
+            lacks = (
+                "only quick runs (--scope quick)" if only_quick else f"no complete {self._scope}run"
+            )
+            closed.append(_unknown(f"{{}} has {lacks}", self.host))
             return _first(closed)
         base = rests.base
         recorded, wrong = self._recorded(head, base)

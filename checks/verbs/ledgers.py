@@ -76,6 +76,8 @@ def find(given: argparse.Namespace, text: str, *, altered: bool = False) -> Ledg
             f"{folder.path}: without {HEAD} no ledger is surely the newest; "
             f"`preflight verify {text}` tells more; or give the path of a ledger"
         )
+    if newest is None and any((folder.path / "rehearsals").glob("*Z-*.json")):
+        raise UsageError(f"{folder.path}: there are only rehearsals; give the path of one")
     if newest is None:
         raise UsageError(f"{folder.path}: there is no ledger yet; `preflight run` makes one")
     return newest

@@ -242,8 +242,9 @@ def test_a_log_that_is_not_there_is_unknown_on_a_box_and_the_hosts_in_a_containe
     found = rehearse(suite, tmp_path / "b", docker_box()).finding(LOG)
     assert found["verdict"] == "not-applicable"
     assert "docker" in found["says"]
+    # the same where it can be read, or a run of root would differ from that of another user
     box = docker_box().put("/dev/kmsg", kmsg(0))
-    assert rehearse(suite, tmp_path / "c", box).finding(LOG)["verdict"] == "pass"
+    assert rehearse(suite, tmp_path / "c", box).finding(LOG)["says"] == found["says"]
 
 
 def journal(entries: int, first_us: int, last_us: int) -> bytes:
@@ -325,4 +326,4 @@ def test_root_reads_the_log_of_this_machine_and_another_user_is_told_that_he_may
         assert run.code == 10
     else:
         assert found["verdict"] == "not-applicable"
-        assert "/dev/kmsg may not be read" in found["says"]
+        assert found["says"].startswith("the kernel's log is the host's: this is ")

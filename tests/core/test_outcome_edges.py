@@ -92,6 +92,19 @@ def test_a_waiver_does_not_hold_on_the_day_after(days):
     assert whole.verdict is RunVerdict.FAIL
 
 
+@pytest.mark.parametrize("days", [-1, -400, 0])
+def test_a_fail_says_that_its_trial_is_over(days):
+    row = finding(Verdict.FAIL)
+    until = TODAY + datetime.timedelta(days=days)
+    trials = (ObserveOnly(check=CHECK, until=until),)
+    other = finding(Verdict.FAIL, "other.check")
+    passed = finding(Verdict.PASS)
+    weighed, unlike, good = add_up(row, other, passed, trials=trials).findings
+    over = f"only observed until {until} ([[observe_only]] of the profile); now it counts"
+    assert weighed.notes == ((over,) if days else ())
+    assert unlike.notes == good.notes == ()
+
+
 @pytest.mark.parametrize("check", ["machine.memory.a", "machine.memory.zzz", "machine.memory"])
 def test_a_waiver_of_another_check_covers_nothing(check):
     row = finding(Verdict.FAIL)

@@ -257,6 +257,16 @@ def test_a_node_whose_gate_is_closed_is_drained_with_the_reason(prolog, host):
     assert prolog() == (1, [*words, reason])
 
 
+def test_the_prolog_asks_for_what_timer_and_cron_keep_fresh():
+    gate = (RECIPES / "slurm-prolog.sh").read_text("utf-8")
+    (asked,) = re.findall(r"\$\{GATE:-(.*?)\}", gate)
+    for name in ("preflight.service", "preflight.cron"):
+        lines = (RECIPES / name).read_text("utf-8").splitlines()
+        (started,) = [line for line in lines if "scheduled.sh" in line and not line.startswith("#")]
+        assert ("--quick" in started) is ("--scope quick" in asked), name
+        assert re.search(r"/var/lib/\w+", started)[0] in asked, name
+
+
 def test_a_node_is_closed_where_the_gate_itself_cannot_answer(prolog, host):
     host.ran("pass")
     code, told = prolog(GATE="--max-age x")

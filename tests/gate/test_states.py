@@ -238,6 +238,11 @@ def only_an_area_passed(host):
     host.ran("pass", scope="machine")
 
 
+@state(10, r"closed: h100-1 has only quick runs \(--scope quick\)")
+def only_quick_runs_passed(host):
+    host.ran("pass", scope="quick")
+
+
 @state(1, r"closed: h100-1 machine failed 3 h ago")
 def only_an_area_failed(host):
     host.ran("fail", scope="machine")

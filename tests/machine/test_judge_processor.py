@@ -107,6 +107,8 @@ def test_cpus_that_cannot_be_counted_are_unknown():
     ("changes", "words"),
     [
         ({"kernel_words": ("maxcpus=8", "nosmt")}, "take maxcpus=8 nosmt off the kernel's"),
+        ({"kernel_words": ("clearcpuid=5", "nosmt")}, "take nosmt off the kernel's"),
+        ({"kernel_words": ("arm64.nosve", "noxsave"), "smt": "off"}, "switch multithreading on"),
         ({"smt": "off", "present_cpus": 16}, "switch multithreading on"),
         ({"smt": "forceoff"}, "switch multithreading on"),
         ({"present_cpus": 9}, "bring the offline CPUs online"),
@@ -166,7 +168,7 @@ def test_every_declared_instruction_set_must_be_there():
     assert said.expected == {"has": ["avx2", "amx_tile", "avx512"]}
     assert said.evidence == ("flags: avx2 avx512f sse4_2",)
     assert "(clearcpuid=)" in said.remedy
-    words = replace(SEEN, kernel_words=("clearcpuid=514",))
+    words = replace(SEEN, kernel_words=("maxcpus=4", "clearcpuid=514"))
     assert "(clearcpuid=514)" in judge.has_instructions(words, ("sve",)).remedy
     unread = replace(SEEN, kernel_words=UNSEEN)
     assert "(clearcpuid=)" in judge.has_instructions(unread, ("sve",)).remedy

@@ -102,6 +102,14 @@ def test_words_that_take_cpus_away_are_kept_and_no_others(tmp_path):
     assert seen.kernel_words == ("maxcpus=4", "nosmt", "mitigations=auto,nosmt", "clearcpuid=514")
 
 
+@pytest.mark.parametrize(
+    "word", ["mitigations=off", "mitigations=auto", "mitigations=auto,x_nosmt"]
+)
+def test_mitigations_take_cpus_away_only_with_nosmt(tmp_path, word):
+    seen = processor(tmp_path, plain_box().put("/proc/cmdline", f"quiet {word}\n"))
+    assert seen.kernel_words == ()
+
+
 def test_cpus_are_grouped_by_driver_and_governor(tmp_path):
     box = plain_box()
     box.put(f"{CPUS}/cpu3/cpufreq/scaling_governor", "performance\n")

@@ -385,6 +385,22 @@ def test_what_moved_in_the_same_way_is_one_entry():
     assert f"worse: {name} [c]: pass → unknown: not-observable" in text
 
 
+def test_where_a_verdict_was_struck_out_no_other_one_changed():
+    row = FindingChange(
+        check="gpu.memory.ecc",
+        subject="gpu[3]",
+        move=Move.STRUCK_OUT,
+        before="fail: page-pending",
+        after="pass",
+    )
+    changed = dataclasses.replace(CHANGES, findings=(row,))
+    text = plain(render(swapped(), WIDE, path=PATH, compared=(BEFORE, changed)))
+    assert "since no other verdict changed since 2026" in text
+    changed = dataclasses.replace(CHANGES, findings=())
+    text = plain(render(CASES["fail"][0], WIDE, path=PATH, compared=(BEFORE, changed)))
+    assert "since no verdict changed since 2026" in text
+
+
 def test_a_pass_says_what_nothing_was_compared_with():
     text = plain(shown("not-declared"))
     assert (

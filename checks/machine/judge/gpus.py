@@ -8,7 +8,7 @@ from dataclasses import replace
 from checks.core.expectation import Basis, Bounds, Case, Expected, Wanted
 from checks.core.facts import BOX, Unseen
 from checks.core.finding import Judgement, fail, not_seen, ok, unknown
-from checks.core.judging import count_case
+from checks.core.judging import count_case, stand_for
 from checks.core.registry import Measure, check
 from checks.core.verdict import Reason
 from checks.machine.facts import (
@@ -153,7 +153,7 @@ def _numa_notes(seen: Gpus, gpu: Gpu) -> Iterator[str]:
     premise=("board",),
     causes={
         "gpus-missing": "fewer GPUs than declared are on the PCI bus, or in the list of their driver",
-        "more-gpus-than-declared": "the box has more GPUs than its profile says",
+        "more-gpus-than-declared": "the box has more GPUs than were declared or measured",
     },
 )
 def all_gpus_there(seen: Gpus, box: Identity, wanted: Bounds) -> Judgement:
@@ -187,7 +187,8 @@ def all_gpus_there(seen: Gpus, box: Identity, wanted: Bounds) -> Judgement:
             says,
             remedy="look for it with `lspci -d 10de:` (AMD: 1002:) and in the board's log (`ipmitool "
             "sel list`); reseat the card, its riser and its power (on a virtual machine: look at "
-            "what the hypervisor passes through); reboot, and rerun",
+            "what the hypervisor passes through) and reboot; where it was taken out on purpose, "
+            f"{stand_for('gpus')}; rerun",
             observed=observed,
             expected=expected,
             evidence=evidence,
@@ -211,8 +212,8 @@ def all_gpus_there(seen: Gpus, box: Identity, wanted: Bounds) -> Judgement:
         return fail(
             "more-gpus-than-declared",
             says,
-            remedy="check that this is the box that --host names; then correct hardware.gpus in its "
-            "profile, and rerun",
+            remedy="check that this is the box that --host names; where it was put in on purpose, "
+            f"{stand_for('gpus')}; rerun",
             observed=observed,
             expected=expected,
             evidence=evidence,

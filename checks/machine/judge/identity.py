@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checks.core.facts import Unseen
 from checks.core.finding import Judgement, fail, ok, unknown
-from checks.core.judging import text_case
+from checks.core.judging import stand_for, text_case
 from checks.core.registry import Measure, check
 from checks.core.verdict import Reason
 from checks.machine.facts import (
@@ -25,7 +25,7 @@ def same_text(what: str, seen: str | Unseen, wanted: str, *, same: bool) -> Judg
     return fail(
         "not-as-declared",
         f"{what} is {seen}, expected is {wanted}",
-        remedy=f"if this is the right box, correct hardware in its profile; if not, run with "
+        remedy=f"if this is the right box, {stand_for()}; if not, run with "
         f"--host of the box that you are on; rerun and see {what} pass",
         observed={"name": seen},
         expected={"name": wanted},

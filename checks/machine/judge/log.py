@@ -31,20 +31,17 @@ def kernel_log_can_be_read(seen: KernelLog, box: Identity, _: None = None) -> Ju
     at what stands there, but whether this user may read it and how far back it reaches. Fails where
     it can be read and is empty. Where it may not be read, this is unknown and not empty: Xid errors
     of GPUs, errors of disks and killed processes stand there and nowhere else.
-    In a container the log is the host's, so there it counts only if it can be read.
+    Does not apply in a container: there the log is the host's, whoever may read it.
     What to do: run as root, or as a user of the group systemd-journal or adm; or set
-    kernel.dmesg_restrict = 0.
+    kernel.dmesg_restrict = 0; or say in [checks.optional] that this box goes without it, as
+    `preflight adopt` does.
     """
-    inside = not isinstance(box.container, Unseen) and box.container != "none"
-    spans = (
-        {"/dev/kmsg": seen.kmsg} if inside else {"/dev/kmsg": seen.kmsg, "journal": seen.journal}
-    )
+    if not isinstance(box.container, Unseen) and box.container != "none":
+        return not_applicable(f"the kernel's log is the host's: this is {box.container}")
+    spans = {"/dev/kmsg": seen.kmsg, "journal": seen.journal}
     for way, span in spans.items():
         if isinstance(span, LogSpan) and span.records_count:
             return _readable(way, span)
-    if inside:
-        why = f" ({seen.kmsg})" if isinstance(seen.kmsg, Unseen) else ""
-        return not_applicable(f"the kernel's log is the host's: this is {box.container}{why}")
     reasons = tuple(f"{way}: {span}" for way, span in spans.items() if isinstance(span, Unseen))
     if isinstance(seen.kmsg, LogSpan) and not isinstance(box.container, Unseen):
         return fail(
@@ -59,7 +56,9 @@ def kernel_log_can_be_read(seen: KernelLog, box: Identity, _: None = None) -> Ju
         Reason.NOT_OBSERVABLE,
         f"this user may not read the kernel's log: {'; '.join(reasons) or 'it is empty'}",
         remedy="run as root, or add this user to the group adm or systemd-journal (`usermod -aG adm "
-        "USER`, then log in again), or set `sysctl kernel.dmesg_restrict=0`; rerun",
+        "USER`, then log in again), or set `sysctl kernel.dmesg_restrict=0`; or say in "
+        "[checks.optional] of its profile that this box goes without it, as `preflight adopt` does; "
+        "rerun",
         evidence=reasons,
         # with that right it would be seen, whatever is the matter with the journal
         unseen=seen.kmsg if isinstance(seen.kmsg, Unseen) else None,

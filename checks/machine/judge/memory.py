@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from checks.core.expectation import Case, Expectation, Expected, NotDeclared
 from checks.core.facts import BOX, Blind, Unseen
 from checks.core.finding import Judgement, fail, ok, unknown
-from checks.core.judging import hardware_case, if_recorded, of_hardware
+from checks.core.judging import hardware_case, if_recorded, of_hardware, stand_for
 from checks.core.registry import Measure, check
 from checks.core.units import bytes_text
 from checks.core.verdict import Reason
@@ -89,7 +89,7 @@ def _memory_total(expected: Expected) -> Iterator[Case[MemoryWanted]]:
     causes={
         "less-memory-than-declared": "memory is missing: a module that is dead, unseated, or left "
         "out, or a limit in firmware or on the kernel command line",
-        "more-memory-than-declared": "the box has more memory than its profile says",
+        "more-memory-than-declared": "the box has more memory than was declared or measured",
     },
 )
 def memory_total_as_declared(seen: Memory, box: Identity, wanted: MemoryWanted) -> Judgement:
@@ -128,7 +128,8 @@ def memory_total_as_declared(seen: Memory, box: Identity, wanted: MemoryWanted) 
             "less-memory-than-declared",
             says,
             remedy="find the missing module (`dmidecode -t memory` as root, the board's event "
-            "log), reseat or replace it (on a virtual machine: what the hypervisor gives it); rerun",
+            "log), reseat or replace it (on a virtual machine: what the hypervisor gives it); where "
+            f"it was taken out on purpose, {stand_for('memory_total_bytes')}; rerun",
             observed=observed,
             expected=expected,
             notes=_reserved(seen),
@@ -138,8 +139,8 @@ def memory_total_as_declared(seen: Memory, box: Identity, wanted: MemoryWanted) 
         return fail(
             "more-memory-than-declared",
             says,
-            remedy="check that this is the box that --host names; then correct "
-            "hardware.memory_total_bytes in its profile and rerun",
+            remedy="check that this is the box that --host names; where it was put in on purpose, "
+            f"{stand_for('memory_total_bytes')}; rerun",
             observed=observed,
             expected=expected,
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from checks.core.expectation import Bounds, Case, Expected
 from checks.core.finding import Judgement, fail, ok
-from checks.core.judging import count_case, or_always
+from checks.core.judging import count_case, or_always, stand_for
 from checks.core.registry import Measure, check
 from checks.core.units import bytes_text
 from checks.machine.facts import (
@@ -61,7 +61,7 @@ def numa_nodes_as_declared(seen: Numa, box: Identity, wanted: Bounds | None) -> 
             "other-number-of-nodes",
             f"{says}, {wanted.value:.0f} wanted",
             remedy="look for a socket that is missing, and into firmware (NPS on AMD, SNC on Intel, "
-            "node interleaving), or correct hardware.numa_nodes in the profile; rerun",
+            f"node interleaving); where it is to be so, {stand_for('numa_nodes')}; rerun",
             observed=observed,
             expected=expected,
             evidence=evidence,

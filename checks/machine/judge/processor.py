@@ -15,6 +15,7 @@ from checks.core.judging import (
     measured_wants,
     of_hardware,
     or_always,
+    stand_for,
     text_case,
 )
 from checks.core.registry import Measure, check
@@ -34,6 +35,8 @@ LOW_MAX_RATIO = 0.9
 MANY_PER_HOUR = 60
 """Throttle events: one a minute, on average since boot (assumed)."""
 _HOUR_S = 3_600
+_TAKES_FLAGS = ("clearcpuid", "noxsave", "arm64.no")
+"""Words of the kernel's command line that take instructions away; all others that are kept take CPUs."""
 
 
 @check(
@@ -66,7 +69,7 @@ def cpu_model_as_declared(seen: Identity, wanted: str) -> Judgement:
     causes={
         "cpus-missing": "fewer logical CPUs are online than declared: some are offline, left out by "
         "the kernel's command line or by firmware, or multithreading is off",
-        "more-cpus-than-declared": "more logical CPUs are online than the profile says",
+        "more-cpus-than-declared": "more logical CPUs are online than were declared or measured",
     },
 )
 def all_cpus_online(seen: Processor, wanted: Bounds) -> Judgement:
@@ -89,7 +92,7 @@ def all_cpus_online(seen: Processor, wanted: Bounds) -> Judgement:
         return fail(
             "cpus-missing",
             says,
-            remedy=f"{_bring_back(seen, here)}; rerun",
+            remedy=f"{_bring_back(seen, here)}; where it is to be so, {stand_for('cpus')}; rerun",
             observed=observed,
             expected=expected,
             evidence=evidence,
@@ -98,8 +101,8 @@ def all_cpus_online(seen: Processor, wanted: Bounds) -> Judgement:
         return fail(
             "more-cpus-than-declared",
             says,
-            remedy="check that this is the box that --host names; then correct hardware.cpus in its "
-            "profile (with multithreading on there are two for each core) and rerun",
+            remedy="check that this is the box that --host names, and whether multithreading is to be "
+            f"on (two for each core); where it is to be so, {stand_for('cpus')}; rerun",
             observed=observed,
             expected=expected,
             evidence=evidence,
@@ -122,10 +125,20 @@ def _about_counts(seen: Processor) -> tuple[str, ...]:
     )
 
 
+def _words(seen: Processor, *, takes_cpus: bool) -> str:
+    """Give the words of the kernel's command line that take CPUs away, or else instructions."""
+    if isinstance(seen.kernel_words, Unseen):
+        return ""
+    return " ".join(
+        word for word in seen.kernel_words if word.startswith(_TAKES_FLAGS) is not takes_cpus
+    )
+
+
 def _bring_back(seen: Processor, online: int) -> str:
     """Say what brings the missing CPUs back, as far as what was seen tells."""
-    if not isinstance(seen.kernel_words, Unseen) and seen.kernel_words:
-        return f"take {' '.join(seen.kernel_words)} off the kernel's command line and reboot"
+    words = _words(seen, takes_cpus=True)
+    if words:
+        return f"take {words} off the kernel's command line and reboot"
     if seen.smt in ("off", "forceoff"):
         return "switch multithreading on (`echo on > /sys/devices/system/cpu/smt/control` as root, or firmware)"
     if not isinstance(seen.present_cpus, Unseen) and seen.present_cpus > online:
@@ -174,7 +187,7 @@ def has_instructions(seen: Processor, wanted: tuple[str, ...]) -> Judgement:
     expected: dict[str, Json] = {"has": [*wanted]}
     if not missing:
         return ok(f"every CPU has {', '.join(wanted)}", observed=observed, expected=expected)
-    words = "" if isinstance(seen.kernel_words, Unseen) else " ".join(seen.kernel_words)
+    words = _words(seen, takes_cpus=False)
     return fail(
         "feature-missing",
         f"not every CPU has {', '.join(missing)}",

@@ -20,8 +20,8 @@ _ROOT = "/sys/devices/system/cpu"
 _SMT_STATES = ("on", "off", "forceoff", "notsupported", "notimplemented")
 """Of smt/control (Documentation/ABI/testing/sysfs-devices-system-cpu); since 6.6 also a number."""
 _LIMITING = re.compile(
-    r"(?:maxcpus|nr_cpus|possible_cpus|nosmp|nosmt|mitigations|clearcpuid|noxsave|nox2apic"
-    r"|disable_cpu_apicid|arm64\.no\w+)(?:=.*)?"
+    r"(?:maxcpus|nr_cpus|possible_cpus|nosmp|nosmt|clearcpuid|noxsave|nox2apic"
+    r"|disable_cpu_apicid|arm64\.no\w+)(?:=.*)?|mitigations=(?:\S*,)?nosmt(?:,\S*)?"
 )
 """Words of Documentation/admin-guide/kernel-parameters.txt that take CPUs or flags away."""
 _MOST_WORDS = 20
