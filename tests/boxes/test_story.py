@@ -85,6 +85,31 @@ def test_from_the_first_day_over_a_swap_nobody_is_ever_stuck(story):
                 assert plain(line, story.folder) in lines, line
 
 
+def test_a_card_more_than_was_accepted_is_declared_as_the_report_says(story, tmp_path):
+    """What failed is never accepted; what somebody declares counts before what was measured."""
+    other = Story(tmp_path)
+    (tmp_path / "all").symlink_to(story.folder / "before")
+    slot = "0000:8f:00.0"
+    fewer = whole_box().drop(f"/proc/driver/nvidia/gpus/{slot}", f"/sys/bus/pci/devices/{slot}")
+    fewer.drop("/sys/bus/pci/drivers/nvidia/" + slot).write(tmp_path / "seven")
+    assert other.do("adopt", "h100-1", "--root", tmp_path / "seven") == 0
+    assert other.run("seven") == 0
+    assert other.do("accept", other.newest) == 0
+    assert other.run("all") == 1
+    words = " ".join(other.said.split())
+    assert "8 GPUs on the PCI bus, 7 wanted" in words
+    assert "where it was put in on purpose, set hardware.gpus in the profile" in words
+    refused = cli("accept", other.newest, "machine.devices.gpus", "--change", *other.words)
+    assert refused.code == 1
+    assert "set hardware.gpus in the profile and take its name out of `assumed`" in refused.out
+    profile = tmp_path / "e" / "hosts" / "h100-1.toml"
+    text = profile.read_text("utf-8").replace("gpus = 7", "gpus = 8")
+    profile.write_text(re.sub(r'^( *)"gpus",$|, "gpus"|"gpus", ', "", text, flags=re.MULTILINE))
+    done = len(other.said)
+    assert other.run("all") == 0
+    assert "passed unconfirmed" not in other.said[done:]
+
+
 def test_a_user_who_may_read_neither_log_nor_serials_is_not_stuck_either(suite, open_path):
     user = another_user()
     (open_path / "expected").mkdir(mode=0o777)
