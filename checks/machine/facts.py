@@ -69,11 +69,9 @@ class HugePageSize:
 
 @dataclass(frozen=True, kw_only=True)
 class HugePages:
-    """What is set aside as huge pages, and whether the kernel makes some by itself."""
+    """What is set aside as huge pages, of every size."""
 
     sizes: tuple[HugePageSize, ...]
-    transparent: Field
-    """`always`, `madvise` or `never`."""
 
     @property
     def unused_bytes(self) -> int:
@@ -647,6 +645,13 @@ class Gpu(Facts):
     """Numbers of its nodes in the topology of AMD's compute driver, one for each partition."""
     gfx: Field
     """Its instruction set by that driver, such as 9.4.2."""
+
+    @property
+    def lent(self) -> bool:
+        """Whether it is kept for a virtual machine: by vfio-pci and its likes, pci-stub, pciback."""
+        driver = self.driver if self.driver != "none" else self.driver_override
+        name = "" if isinstance(driver, Unseen) else driver.replace("_", "-")
+        return "vfio" in name or name in ("pci-stub", "pciback", "xen-pciback")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ from checks.core.registry import Registry, load_areas
 from checks.core.runner import ControlOutcome, Runner
 from checks.core.toml import parse_toml
 from checks.core.world import World
-from checks.machine.facts import Devices, Identity, Memory, Numa, Processor
+from checks.machine.facts import Devices, Gpus, Identity, Memory, Numa, Processor
 from checks.machine.judge.memory import KERNEL_RESERVE_BYTES, MEMORY_TOLERANCE_RATIO
 from checks.report.text import visible
 from checks.verbs.codes import COULD_NOT_TELL, NO, YES
@@ -35,7 +35,6 @@ from checks.verbs.shared import FOLDERS, complain, say
 
 F = TypeVar("F", bound=Facts)
 GIB = 2**30
-NVIDIA = "0x10de"
 PLUGGED = ("gpu", "disk", "nic")
 """Components that a bus lists: where there are some, nobody may leave them unlooked at."""
 
@@ -90,24 +89,24 @@ def _memory_total(seen: Seen) -> int:
 
 def _gpus(seen: Seen) -> int | Unseen:
     """Count the GPUs of the PCI bus, where the driver lists all of them that are its own."""
-    devices = seen.of(Devices)
-    gpus, driver = devices.gpus, devices.nvidia_driver
-    if isinstance(gpus, Unseen):
-        return gpus
-    own = [gpu for gpu in gpus if gpu.kind.get("vendor") == NVIDIA]
+    gpus, driver = seen.of(Gpus), seen.of(Devices).nvidia_driver
     if isinstance(driver, Unseen):
         return driver
-    listed = [gpu for gpu in own if not _is_absent(gpu.kind.get("model"))]
+    own = [gpu.address for gpu in gpus.of("nvidia") if not gpu.lent]
+    listed = gpus.nvidia_listed
+    if isinstance(listed, Unseen):
+        if listed.reason is not Blind.ABSENT:
+            return listed
+        listed = ()
+    known = [address for address in own if address in listed]
     loaded = "no driver of NVIDIA is loaded" if driver == "none" else f"driver {driver} is loaded"
-    if len(listed) != len(own) or (driver == "none") != (not own):
-        says = f"{len(own)} of NVIDIA on the PCI bus, {len(listed)} known to the driver ({loaded})"
+    # where all are kept for virtual machines, whether the driver is loaded does not matter
+    other = driver == "none" if own else driver != "none" and not gpus.of("nvidia")
+    if known != own or other:
+        says = f"{len(own)} of NVIDIA on the PCI bus, {len(known)} known to the driver ({loaded})"
         remedy = "find out which is right (`lspci -d 10de:`, `dmesg | grep NVRM`), adopt again"
         return Unseen(Blind.AMBIGUOUS, says, remedy)
-    return len(gpus)
-
-
-def _is_absent(field: object) -> bool:
-    return isinstance(field, Unseen) and field.reason is Blind.ABSENT
+    return len(gpus.gpus)
 
 
 DETECTED: Mapping[str, Callable[[Seen], object]] = {

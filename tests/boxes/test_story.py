@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.boxes.test_swap import ROOT_ALONE, blocks, card, dimms, whole_box
-from tests.support.boxes import another_user
+from tests.support.boxes import Box, add_gpu, another_user, with_driver
 from tests.support.runs import HERE, cli, main_as
 
 AFTER = (
@@ -108,6 +108,35 @@ def test_a_card_more_than_was_accepted_is_declared_as_the_report_says(story, tmp
     done = len(other.said)
     assert other.run("all") == 0
     assert "passed unconfirmed" not in other.said[done:]
+
+
+def virtual_function(box: Box, *, listed: bool) -> None:
+    model = "NVIDIA H100 80GB HBM3" if listed else ""
+    add_gpu(box, "0000:18:00.4", vendor="0x10de", device="0x2330", model=model, uuid="GPU-vf")
+    box.link("/sys/bus/pci/devices/0000:18:00.4/physfn", "../0000:18:00.0")
+
+
+def given_away(box: Box, *, listed: bool) -> None:
+    """Let vfio hold a card, which the driver then lists no more."""
+    with_driver(box, "0000:8f:00.0", "vfio-pci")
+    if not listed:
+        box.drop("/proc/driver/nvidia/gpus/0000:8f:00.0")
+
+
+@pytest.mark.parametrize("change", [virtual_function, given_away])
+@pytest.mark.parametrize("listed", [False, True])
+def test_what_is_adopted_of_a_host_of_virtual_machines_is_what_its_first_run_finds(
+    tmp_path, change, listed
+):
+    box, host = whole_box(), Story(tmp_path)
+    change(box, listed=listed)
+    box.write(tmp_path / "tree")
+    assert host.do("adopt", "h100-1", "--root", tmp_path / "tree") == 0
+    assert re.search(
+        r"^gpus = 8$", (tmp_path / "e/hosts/h100-1.toml").read_text("utf-8"), re.MULTILINE
+    )
+    assert host.run("tree") == 0
+    assert "8gpu" in host.newest.name
 
 
 def test_a_user_who_may_read_neither_log_nor_serials_is_not_stuck_either(suite, open_path):

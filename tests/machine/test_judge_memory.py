@@ -52,7 +52,7 @@ def memory(total: int = 1_000, available: int = 500) -> Memory:
         fitted_bytes=UNSEEN,
         dimm_serials=UNSEEN,
         groups=MemoryGroups(limits=(), above_unseen=False),
-        huge_pages=HugePages(sizes=(), transparent="madvise"),
+        huge_pages=HugePages(sizes=()),
         limited_by=(),
     )
 
@@ -381,7 +381,7 @@ def with_pages(*sizes: tuple[int, int, int, int], memory_bytes: int = 1_000) -> 
         for size, total, free, promised in sizes
     )
     seen = memory(total=memory_bytes)
-    return replace(seen, huge_pages=HugePages(sizes=rows, transparent="never"))
+    return replace(seen, huge_pages=HugePages(sizes=rows))
 
 
 @pytest.mark.parametrize(

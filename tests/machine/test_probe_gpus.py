@@ -6,6 +6,7 @@ import pytest
 
 from checks.core.facts import Blind, Unseen
 from checks.core.world import World
+from checks.machine.probe.devices import read_devices
 from checks.machine.probe.gpus import read_gpus
 from tests.support.boxes import (
     KFD,
@@ -80,6 +81,8 @@ def test_what_a_card_lends_to_virtual_machines_is_no_gpu_of_the_box(tmp_path):
         add_gpu(box, address, vendor="0x10de", device="0x2330")
         with_driver(box, address, "").link(f"{PCI}/{address}/physfn", f"../{CARD}")
     assert [gpu.address for gpu in gpus(tmp_path, box).gpus] == [CARD]
+    # nor a component, or the gate would close whenever one is made
+    assert [device.slot for device in read_devices(World(box.write(tmp_path))).gpus] == [CARD]
 
 
 def test_a_gpu_beside_the_security_processor_is_a_part_of_the_processor(tmp_path):

@@ -122,12 +122,11 @@ def test_huge_pages_of_every_size_are_read(tmp_path):
         HugePageSize(size_bytes=2**21, total_count=100, free_count=60, promised_count=10),
     )
     assert seen.unused_bytes == 2 * 2**30 + 50 * 2**21
-    assert seen.transparent == "madvise"
 
 
 def test_a_kernel_without_huge_pages_has_none(tmp_path):
     seen = pages_of(tmp_path, plain_box().drop("/sys/kernel/mm"))
-    assert (seen.sizes, seen.transparent.reason) == ((), Blind.ABSENT)
+    assert seen.sizes == ()
 
 
 @pytest.mark.parametrize(
@@ -147,12 +146,6 @@ def test_huge_pages_that_make_no_sense_are_unseen_and_leave_the_memory(tmp_path,
     box = plain_box().put(f"{folder}/{file}", f"{text}\n")
     assert pages_of(tmp_path, box).reason is Blind.MALFORMED
     assert read_memory(World(tmp_path)).total_bytes == 527_935_488 * KIB
-
-
-@pytest.mark.parametrize("text", ["", "always madvise never", "[ALWAYS]"])
-def test_a_setting_of_huge_pages_that_names_none_is_unseen(tmp_path, text):
-    box = plain_box().put("/sys/kernel/mm/transparent_hugepage/enabled", f"{text}\n")
-    assert pages_of(tmp_path, box).transparent.reason is Blind.MALFORMED
 
 
 def test_this_machine_is_read():

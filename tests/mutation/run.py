@@ -1,6 +1,6 @@
 """Changes the judges, one small change at a time, and sees whether the tests notice.
 
-    make mutate                                       every judge, and the code that judges lean on
+    make mutate                                       every judge, and what weighs and reads for them (TESTS)
     make mutate ARGS='checks/machine/judge/cpu.py'        these files alone
 
 The changes ("mutants") are cosmic-ray's. Its own runner starts a new Python for each, which takes

@@ -25,7 +25,7 @@ _MEMORY = Memory(
     fitted_bytes=_NONE,
     dimm_serials=_NONE,
     groups=MemoryGroups(limits=(), above_unseen=False),
-    huge_pages=HugePages(sizes=(), transparent=_NONE),
+    huge_pages=HugePages(sizes=()),
     limited_by=(),
 )
 _MEMORY_WANTED = MemoryWanted(value=1_000, lower=970, upper=1_020, fitted_bytes=None)
@@ -57,7 +57,7 @@ def _room(min_bytes: int, reserved_bytes: int = 0) -> MemoryAvailableWanted:
 
 
 _PAGES = HugePageSize(size_bytes=10, total_count=9, free_count=5, promised_count=2)
-_SET_ASIDE = replace(_MEMORY, huge_pages=HugePages(sizes=(_PAGES,), transparent=_NONE))
+_SET_ASIDE = replace(_MEMORY, huge_pages=HugePages(sizes=(_PAGES,)))
 for _seen, _wanted, _cause in (
     (_MEMORY, _room(500), ""),
     (_MEMORY, _room(501), "memory-in-use"),

@@ -23,16 +23,9 @@ _SPEAKS_AS = {"nvidia": "nvrm", "amd": "amdgpu"}
 """How the lines of that driver in the kernel's log begin."""
 
 
-def _lent(gpu: Gpu) -> bool:
-    """Whether it is kept for a virtual machine: by vfio-pci and its likes, pci-stub, Xen's pciback."""
-    driver = gpu.driver if gpu.driver != "none" else gpu.driver_override
-    name = "" if isinstance(driver, Unseen) else driver.replace("_", "-")
-    return "vfio" in name or name in ("pci-stub", "pciback", "xen-pciback")
-
-
 def _held(gpu: Gpu) -> bool:
     """Whether something uses it that it is good for: its own driver, or a virtual machine."""
-    return _lent(gpu) or gpu.driver not in ("none", "nouveau")
+    return gpu.lent or gpu.driver not in ("none", "nouveau")
 
 
 def _drivers(expected: Expected) -> Iterator[Case[int | None]]:
@@ -91,7 +84,7 @@ def _driver(seen: Gpus, gpu: Gpu, *, short: bool, spare: bool) -> Judgement:
     expected = {"driver": module}
     look = f"`dmesg | grep -i {_SPEAKS_AS[gpu.vendor]}` as root"
     notes = tuple(_numa_notes(seen, gpu))
-    if _lent(gpu):
+    if gpu.lent:
         keeper = driver if driver != "none" else gpu.driver_override
         notes = (f"kept for a virtual machine by {keeper}: nothing of this host can use it",)
         return ok(f"kept for a virtual machine by {keeper}", observed=observed, notes=notes)
@@ -235,6 +228,6 @@ def _unlisted(seen: Gpus) -> tuple[str, ...]:
         gpu.address
         for gpu in seen.of("nvidia")
         if gpu.driver in ("nvidia", "none")
-        and not _lent(gpu)
+        and not gpu.lent
         and gpu.address not in seen.nvidia_listed
     )

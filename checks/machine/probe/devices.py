@@ -35,7 +35,11 @@ def read_devices(world: World, _: None = None) -> Devices:
 
 
 def gpus_on_the_bus(world: World) -> list[tuple[str, str]] | Unseen:
-    """List the address and the vendor of each GPU on the PCI bus."""
+    """List the address and the vendor of each GPU on the PCI bus.
+
+    Without virtual functions (SR-IOV), which a GPU of the host shows for virtual machines: they come
+    and go, and nothing of the host computes on them.
+    """
     addresses = world.names(PCI)
     if isinstance(addresses, Unseen):
         if addresses.reason is Blind.ABSENT and not isinstance(world.names("/sys"), Unseen):
@@ -45,7 +49,8 @@ def gpus_on_the_bus(world: World) -> list[tuple[str, str]] | Unseen:
     for address in addresses:
         vendor = world.line(f"{PCI}/{address}/vendor")
         kind = world.line(f"{PCI}/{address}/class")
-        if vendor in _GPU_VENDORS and str(kind)[:6] in _DISPLAY_CLASSES:
+        virtual = world.exists(f"{PCI}/{address}/physfn")
+        if vendor in _GPU_VENDORS and str(kind)[:6] in _DISPLAY_CLASSES and not virtual:
             found.append((address, str(vendor)))
     return found
 

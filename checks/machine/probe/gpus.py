@@ -53,7 +53,6 @@ def read_gpus(world: World, _: None = None) -> Gpus | Unseen:
         gpus=tuple(
             _gpu(world, address, vendor, [node for node in known if node.address == address])
             for address, vendor in found
-            if not _is_lent(world, address)
         ),
         modules=_modules(world),
         nvidia_listed=world.names(NVIDIA_GPUS),
@@ -61,11 +60,6 @@ def read_gpus(world: World, _: None = None) -> Gpus | Unseen:
         cpu_nodes_count=_cpu_nodes(world),
         outside_pci=tuple(path for path in _OUTSIDE_PCI if world.exists(path)),
     )
-
-
-def _is_lent(world: World, address: str) -> bool:
-    """Whether it is a virtual function, which a GPU of the host shows for a virtual machine."""
-    return not isinstance(world.link(f"{PCI}/{address}/physfn"), Unseen)
 
 
 def _gpu(world: World, address: str, vendor: str, nodes: list[_KfdNode]) -> Gpu:

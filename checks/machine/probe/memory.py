@@ -54,8 +54,7 @@ def kib(text: str, key: str) -> int | None:
 
 
 _HUGE_PAGES = "/sys/kernel/mm/hugepages"
-"""Formats: Documentation/admin-guide/mm/hugetlbpage.rst and transhuge.rst of the kernel."""
-_TRANSPARENT = "/sys/kernel/mm/transparent_hugepage/enabled"
+"""Format: Documentation/admin-guide/mm/hugetlbpage.rst of the kernel."""
 
 
 def _huge_pages(world: World, memory_bytes: int) -> HugePages | Unseen:
@@ -89,15 +88,7 @@ def _huge_pages(world: World, memory_bytes: int) -> HugePages | Unseen:
                 promised_count=promised,
             )
         )
-    return HugePages(sizes=tuple(sizes), transparent=_transparent(world))
-
-
-def _transparent(world: World) -> Field:
-    text = world.line(_TRANSPARENT)
-    if isinstance(text, Unseen):
-        return text
-    chosen = re.search(r"\[([a-z]{1,20})\]", text, re.ASCII)
-    return chosen[1] if chosen else Unseen(Blind.MALFORMED, f"{_TRANSPARENT}: {text[:40]!r}")
+    return HugePages(sizes=tuple(sizes))
 
 
 def _fitted(world: World) -> int | Unseen:
