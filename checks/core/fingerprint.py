@@ -120,6 +120,16 @@ class PartChange:
         return f"{self.slot}: {sides}: {_whole(self.before)}{moved} → {_whole(self.after)}"
 
 
+def family(slot: str) -> str:
+    """Name what a slot is one of: `gpu` for `gpu[0000:18:00.0]`."""
+    return slot.partition("[")[0]
+
+
+def slots_of(name: str, parts: Iterable[str]) -> tuple[str, ...]:
+    """List the slots that a name stands for: one slot, or as `disk` every `disk[…]` there is."""
+    return tuple(slot for slot in parts if name in (slot, family(slot)))
+
+
 def compare(before: Mapping[str, Part], after: Mapping[str, Part]) -> tuple[PartChange, ...]:
     """Compare two fingerprints slot by slot; slots that are the same on both sides are left out."""
     changes = []
@@ -149,9 +159,9 @@ def _found_in(part: Part | None, slot: str, parts: Mapping[str, Part]) -> str:
     """Find the slot of its sort that a part has moved to; empty where nobody can tell."""
     if part is None or not any(part.identity.values()):
         return ""
-    sort = slot.partition("[")[0]
+    sort = family(slot)
     for other, there in parts.items():
-        moved = other != slot and other.partition("[")[0] == sort
+        moved = other != slot and family(other) == sort
         if moved and compare_fields(part.identity, there.identity) is Change.SAME:
             return other
     return ""
@@ -159,7 +169,7 @@ def _found_in(part: Part | None, slot: str, parts: Mapping[str, Part]) -> str:
 
 def _unlisted(slot: str, parts: Mapping[str, Part]) -> bool:
     """Whether the list that a slot belongs to could not be read: `gpu` for `gpu[0000:18:00.0]`."""
-    listing = parts.get(slot.partition("[")[0])
+    listing = parts.get(family(slot))
     return listing is not None and not any(listing.kind.values())
 
 

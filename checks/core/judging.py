@@ -123,6 +123,13 @@ def or_always(case: Case[V], rule: str) -> Case[V | None]:
     return Case(subject=case.subject, wanted=case.wanted, others=case.others)
 
 
+def declared_or_always(expected: Expected, key: str, rule: str) -> Iterator[Case[Any]]:
+    """Make the case of a key of [hardware] that is not measured; None, as a rule, without it."""
+    value = getattr(expected.profile.hardware, key)
+    wanted = always(rule) if value is None else of_hardware(expected, key, value)
+    yield Case(subject=BOX, wanted=wanted)
+
+
 def utc(at_s: float) -> str:
     """Show a moment; a clock can be so wrong that no calendar holds it."""
     try:

@@ -11,7 +11,7 @@ from checks.core.codec import Json
 from checks.core.expectation import Basis, Case, Expectation, Expected, Wanted
 from checks.core.facts import BOX, Observation, Unseen
 from checks.core.finding import Finding, Judgement
-from checks.core.fingerprint import Change, Part, compare_fields, premise_changes
+from checks.core.fingerprint import Change, Part, compare_fields, premise_changes, slots_of
 from checks.core.judging import cases_of
 from checks.core.registry import Check, Measure, Registry
 from checks.core.runner import ask
@@ -294,10 +294,10 @@ def kinds_of(slots: Iterable[str], parts: Mapping[str, Part]) -> tuple[Kinds, tu
     kinds: Kinds = {}
     unread = []
     for name in slots:
-        found = {}
-        for slot, part in parts.items():
-            if slot == name or slot.startswith(f"{name}["):
-                found[slot] = {key: text for key, text in part.kind.items() if text is not None}
+        found = {
+            slot: {key: text for key, text in parts[slot].kind.items() if text is not None}
+            for slot in slots_of(name, parts)
+        }
         kinds |= {slot: kind for slot, kind in found.items() if kind}
         unread += [slot for slot, kind in found.items() if not kind] if found else [name]
     return kinds, tuple(unread)

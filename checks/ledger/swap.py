@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from checks.core.finding import Finding
-from checks.core.fingerprint import Change, Part, PartChange, compare, compare_fields
+from checks.core.fingerprint import Change, Part, PartChange, compare, compare_fields, slots_of
 from checks.core.moment import minute
 from checks.core.verdict import Verdict
 
@@ -72,11 +72,8 @@ def rests_on(finding: Finding, parts: Mapping[str, Part]) -> tuple[str, ...]:
     """List the slots that a verdict rests on; `disk` stands for every `disk[…]` there is."""
     if finding.verdict not in (Verdict.PASS, Verdict.FAIL):
         return ()
-    return tuple(
-        slot
-        for slot in parts
-        if any(slot == one or slot.startswith(f"{one}[") for one in finding.premise)
-    )
+    rested = {slot for name in finding.premise for slot in slots_of(name, parts)}
+    return tuple(slot for slot in parts if slot in rested)
 
 
 def replaced(changes: Iterable[PartChange]) -> set[str]:

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from checks.core.fingerprint import Change, Part, compare
+from checks.core.fingerprint import Change, Part, compare, family
 
 _ALONE = ("board", "cpu", "kernel", "driver", "container")
 _LISTED = ("gpu", "disk", "nic")
@@ -75,10 +75,6 @@ def swaps(
     return tuple(found)
 
 
-def _family(slot: str) -> str:
-    return slot.partition("[")[0]
-
-
 def _disks(parts: Parts) -> list[str]:
     return [slot for slot in parts if slot.startswith("disk[")]
 
@@ -94,7 +90,7 @@ def _fixed(parts: Mapping[str, Part], usb_controllers: Collection[str]) -> Parts
 
 
 def _of(parts: Parts, families: Collection[str]) -> Parts:
-    return {slot: part for slot, part in parts.items() if _family(slot) in families}
+    return {slot: part for slot, part in parts.items() if family(slot) in families}
 
 
 def _placed(parts: Parts) -> Parts:

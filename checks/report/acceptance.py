@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from checks.core.expectation import Expectation
 from checks.core.units import bytes_text
 from checks.ledger.acceptance import Row
-from checks.report.terminal import Style
+from checks.report.terminal import Style, console_of
 from checks.report.text import ascii_only, visible
 
 _COLUMNS = (("unit", 5), ("was", 16), ("becomes", 16), ("specification", 16), ("rests on", 0))
@@ -22,17 +21,7 @@ _COLUMNS = (("unit", 5), ("was", 16), ("becomes", 16), ("specification", 16), ("
 def table(rows: Iterable[Row], style: Style) -> str:
     """Show each value: what it was, what it becomes, and what it rests on."""
     out = io.StringIO()
-    console = Console(
-        file=out,
-        width=max(style.width, 76),
-        force_terminal=style.colour,
-        no_color=not style.colour,
-        color_system="standard" if style.colour else None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
+    console = console_of(out, style, least_width=76)
     console.print(Text("check [subject]", style="bold"))
     console.print(_line([title for title, _ in _COLUMNS]))
     for row in rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -67,17 +68,7 @@ def render(
 
     """
     out = io.StringIO()
-    console = Console(
-        file=out,
-        width=max(style.width, 30),
-        force_terminal=style.colour,
-        no_color=not style.colour,
-        color_system="standard" if style.colour else None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
+    console = console_of(out, style, least_width=30)
     _head(console, ledger)
     findings = ledger.findings
     fails = [row for row in findings if row.verdict is Verdict.FAIL]
@@ -415,4 +406,19 @@ def _wrapped(console: Console, value: str, *, indent: int, margin: str | Text = 
         console.print(Text.assemble(before, line), soft_wrap=True)
 
 
-__all__ = ["Style", "render"]
+def console_of(out: TextIO, style: Style, *, least_width: int) -> Console:
+    """Give what writes for a terminal of this style: no markup, for what is shown comes from outside."""
+    return Console(
+        file=out,
+        width=max(style.width, least_width),
+        force_terminal=style.colour,
+        no_color=not style.colour,
+        color_system="standard" if style.colour else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+
+
+__all__ = ["Style", "console_of", "render"]

@@ -15,7 +15,7 @@ from checks.core.errors import InputError, PreflightError, UsageError
 from checks.core.expectation import Expected
 from checks.core.facts import BOX, Blind, Facts, Observation, Unseen
 from checks.core.finding import Finding
-from checks.core.fingerprint import Part
+from checks.core.fingerprint import Part, family, slots_of
 from checks.core.load import LOCAL_HOST, load_host
 from checks.core.paths import HOST_NAME, expected_folders, ledger_folder, own_folder, user_path
 from checks.core.profile import LOCAL, Profile
@@ -147,10 +147,10 @@ def may_go_without(
     found: dict[str, str] = {}
     for finding in findings:
         plugged = any(
-            slot.startswith(f"{name}[")
+            slot != family(slot)
             for name in PLUGGED
-            if name in (part.partition("[")[0] for part in finding.premise)
-            for slot in parts
+            if name in map(family, finding.premise)
+            for slot in slots_of(name, parts)
         )
         if finding.blind is Blind.PERMISSION and finding.subject == BOX and not plugged:
             needs = f"; needs: {finding.remedy}" if finding.remedy else ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checks.core.expectation import Case, Expected, Wanted
+from checks.core.expectation import Case, Expected
 from checks.core.facts import BOX, Blind, Unseen
 from checks.core.finding import Judgement, fail, not_applicable, not_seen, ok, unknown
-from checks.core.judging import always, of_hardware, utc
+from checks.core.judging import always, declared_or_always, utc
 from checks.core.registry import check
 from checks.core.units import span_text
 from checks.core.verdict import Reason
@@ -145,14 +145,8 @@ def clock_runs_evenly(clock: Clock, history: History, _: None = None) -> Judgeme
 
 
 def _disciplined(expected: Expected) -> Iterator[Case[bool | None]]:
-    key = "clock_disciplined"
-    declared: bool | None = getattr(expected.profile.hardware, key)
-    wanted: Wanted[bool | None] = (
-        Wanted(**(vars(always("the kernel knows who keeps its clock right")) | {"value": None}))
-        if declared is None
-        else of_hardware(expected, key, declared)
-    )
-    yield Case(subject=BOX, wanted=wanted)
+    rule = "the kernel knows who keeps its clock right"
+    yield from declared_or_always(expected, "clock_disciplined", rule)
 
 
 @check(

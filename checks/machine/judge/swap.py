@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checks.core.expectation import Basis, Case, Expected, Wanted
-from checks.core.facts import BOX, Unseen
+from checks.core.expectation import Case, Expected
+from checks.core.facts import Unseen
 from checks.core.finding import Judgement, fail, ok
-from checks.core.judging import of_hardware
+from checks.core.judging import declared_or_always
 from checks.core.registry import check
 from checks.core.units import bytes_text
 from checks.machine.facts import Swap
@@ -19,12 +19,7 @@ _RULE = "without swap, or with one that nothing lies in, a box is well"
 
 
 def _swap(expected: Expected) -> Iterator[Case[int | None]]:
-    value = expected.profile.hardware.swap_max_bytes
-    if value is None:
-        wanted: Wanted[int | None] = Wanted(value=None, basis=Basis.INVARIANT, source=_RULE)
-    else:
-        wanted = of_hardware(expected, "swap_max_bytes", value)
-    yield Case(subject=BOX, wanted=wanted)
+    yield from declared_or_always(expected, "swap_max_bytes", _RULE)
 
 
 @check(
