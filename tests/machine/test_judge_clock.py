@@ -432,6 +432,14 @@ def test_a_box_without_a_board_clock_has_nothing_to_judge_and_one_that_is_unread
     assert "hwclock -w" in judge.board_clock_tells_the_day(kept(rtc=broken)).remedy
 
 
+def test_a_board_clock_is_compared_to_the_millisecond():
+    assert board(0.5).says.endswith("ahead of the system's clock")
+    assert board(-0.5).says.endswith("behind the system's clock")
+    rtc = replace(RTC, at_s=0.12345, system_at_s=0.0)
+    said = judge.board_clock_tells_the_day(kept(rtc=rtc))
+    assert said.observed == {"rtc_off_s": 0.123}
+
+
 def test_a_board_clock_without_a_number_passes_nowhere():
     compared = {"at_s", "system_at_s"}
     assert stopped_without("machine.clock.rtc", (kept(),), None, compared) == compared
