@@ -180,7 +180,9 @@ class Session:
         """
         before = ALL if self.replayed is None else str(self.replayed.run["scope"])
         asked = QUICK if self.options.quick else self.options.only
-        self.scope = SELECTION if selection else asked or before
+        # what no control vouches for opens no gate, as what was picked out does not
+        unproven = self.replayed is None and not self.options.controls
+        self.scope = SELECTION if selection or unproven else asked or before
         self.folder.prepare()
         self.folder.lock(wait_s=WAIT_S, waiting=waiting)
         try:

@@ -11,7 +11,7 @@ import pytest
 from checks.cli import main
 from checks.verbs.gate import fitted
 from tests.support.gates import HOST
-from tests.support.runs import HERE, clean_environment
+from tests.support.runs import HERE, clean_environment, run_here
 
 SPAN = "wanted: a number and s, m, h or d, such as 12h"
 HOURS = "wanted: HH:MM-HH:MM, or 'Mon-Fri 22:00-06:00'"
@@ -183,3 +183,18 @@ def test_it_answers_about_the_machine_itself(tmp_path, capsys):
     line = capsys.readouterr().out
     assert code == {"pass": 0, "fail": 1}.get(verdict, 10), line
     assert "local" in line
+
+
+@pytest.mark.parametrize("only", [None, "machine"])
+def test_a_run_that_no_control_vouches_for_opens_no_gate(tmp_path, capsys, only):
+    more = {} if only is None else {"only": only}
+    words = ["gate", "--host", "local", "--max-age", "1d", "--ledger-dir", str(tmp_path)]
+    words += ["--scope", only] if only else []
+    session = run_here(tmp_path, controls=False, **more)
+    assert session.scope == "selection"
+    assert main(words) == 10
+    kind = f"{only} " if only else ""
+    assert capsys.readouterr().out == f"closed: local has no complete {kind}run\n"
+    run_here(tmp_path, **more)
+    main(words)
+    assert "no complete" not in capsys.readouterr().out
