@@ -150,7 +150,11 @@ def test_another_projects_tests_are_not_disturbed_by_the_plugin(tmp_path):
 def test_an_unknown_host_is_one_error_that_says_which_there_are(tmp_path):
     done = pytest_run("--host", "h100-9", "--ledger-dir", tmp_path)
     assert done.code == 4
-    for text in ("known hosts: local, example-h100", "to make one: copy ", "--host local"):
+    for text in (
+        "known hosts: local, example-h100",
+        "to make one: `preflight adopt h100-9`",
+        "--host local",
+    ):
         assert text in done.err
     assert "Traceback" not in done.both
     assert list(tmp_path.iterdir()) == []
